@@ -1,0 +1,108 @@
+/* engine.h - one engine: one device, its threads, its memory, its transfers.
+ *
+ * Threads: control (opens, allocates, tears down), stager (fills staging memory), and n_lanes lanes per
+ *          direction (each the only submitter of one ACL stream). None of them touches Python.
+ * Locks:   sched->mu, then the leaves. See native/DESIGN.md for the whole order.
+ * Owns:    the device's reset, streams, arenas; a user block outlives the engine as a dead block.
+ * Invariant: a transfer is reported as done without error only after the synchronisation of the stream that
+ *            carried it returned success; an event alone does not prove that a copy worked.
+ */
+#ifndef NPUX_CORE_ENGINE_H
+#define NPUX_CORE_ENGINE_H
+
+#include "core/control.h"
+#include "core/op.h"
+#include "core/runtime.h"
+#include "core/sched.h"
+
+struct npux_engine_opts {
+    const char *library; /* path of the ACL library */
+    int32_t device;
+    size_t staging_nbytes; /* cap per direction */
+    size_t chunk_nbytes;   /* staged copies are cut to this */
+    size_t result_nbytes;  /* of idle result memory kept for reuse */
+    size_t inline_nbytes;  /* up to this, submit itself fills the staging memory */
+    unsigned n_lanes;      /* per direction */
+};
+
+struct npux_lane;
+
+struct npux_engine {
+    struct npux_engine_opts opts;
+    struct npux_runtime *runtime;
+    const struct npux_acl *acl;
+    aclrtContext context; /* the device's primary context; every thread of ours makes it current */
+    struct npux_sched sched;
+    struct npux_control control;
+    struct npux_arena *device_arena;
+    struct npux_arena *pinned_arena;                     /* arrays of the user */
+    struct npux_arena *staging_arena[NPUX_N_DIRECTIONS]; /* between pageable memory and the DMA */
+    struct npux_arena *result_arena;                     /* ordinary memory for to_host results */
+    struct npux_lane *lanes;
+    pthread_t stager;
+    bool stager_started;
+    bool device_set;
+    bool closing;         /* sched->mu: refuse new work */
+    unsigned n_inside;    /* sched->mu: calls of get_pinned and get_result under way; close waits for them */
+    atomic_bool dead;     /* set under sched->mu, after death, which holds the first cause */
+    atomic_bool abandon;  /* lanes give up waiting for the device */
+    struct npux_err death;
+    bool leaked; /* a thread is stuck in ACL: nothing of this engine may be freed */
+};
+
+struct npux_close_report {
+    uint64_t n_abandoned;  /* transfers without an end when the time was up */
+    size_t pinned_nbytes;  /* page-locked bytes that arrays of the user still show; see close */
+    unsigned n_stuck;      /* threads still inside an ACL call; their memory is never freed */
+    int acl_code;          /* first error of the teardown calls, 0 if none */
+    const char *acl_call;
+};
+
+/* Opens the device and starts the threads. The calling thread's ACL context is not touched. */
+int npux_engine_open(const struct npux_engine_opts *opts, struct npux_engine **engine, struct npux_err *err);
+
+/* Takes the request, whose ops have host, direction, and device (or NULL for new memory, H2D only) filled.
+ * On success *captured says whether every source is free again; if not, a CAPTURED note follows. On failure
+ * nothing was started and the request still belongs to the caller. */
+int npux_engine_submit(struct npux_engine *e, struct npux_request *request, bool *captured,
+                       struct npux_err *err);
+
+/* A page-locked block for an array of the user. Blocks while the runtime allocates. */
+int npux_engine_get_pinned(struct npux_engine *e, size_t nbytes, struct npux_block **block,
+                           struct npux_err *err);
+/* Ordinary memory for a result. */
+int npux_engine_get_result(struct npux_engine *e, size_t nbytes, struct npux_block **block,
+                           struct npux_err *err);
+
+uint64_t npux_engine_pending(struct npux_engine *e);
+
+/* Refuses new work, waits up to timeout_ns for what is pending, then tears down: streams, staging memory,
+ * the rest, device, runtime. What has no end by then gets a DONE note with an error. While arrays of the user
+ * still show page-locked memory, the device stays set, and is reset when the last of them dies. Call once.
+ * The engine struct itself is freed by npux_engine_free. */
+void npux_engine_close(struct npux_engine *e, uint64_t timeout_ns, struct npux_close_report *report);
+void npux_engine_free(struct npux_engine *e);
+
+/* For the stager and the lanes. ------------------------------------------------------------------- */
+
+/* Rings each port once for many notes. */
+struct npux_ringer {
+    struct npux_port *port;
+};
+void npux_ringer_flush(struct npux_ringer *ringer);
+
+/* Records the first failure of an op; later ones are dropped. */
+void npux_engine_fail_op(struct npux_engine *e, struct npux_op *op, int32_t stream_id,
+                         const struct npux_err *err);
+/* The op's source is no longer needed. Before the last chunk is pushed. */
+void npux_engine_captured(struct npux_op *op, struct npux_ringer *ringer);
+/* Gives back one count of op->n_chunks_left; the last one finishes the op. */
+void npux_engine_retire(struct npux_engine *e, struct npux_op *op, struct npux_ringer *ringer);
+/* Frees a chunk with its staging block, then retires it. */
+void npux_engine_retire_chunk(struct npux_engine *e, struct npux_chunk *chunk, struct npux_ringer *ringer);
+/* Cuts the whole op into chunks without staging memory and makes them ready. */
+void npux_engine_plan(struct npux_engine *e, struct npux_op *op, struct npux_ringer *ringer);
+/* The device or a thread is lost: fails everything that is not issued and refuses what comes. */
+void npux_engine_die(struct npux_engine *e, const struct npux_err *cause, struct npux_ringer *ringer);
+
+#endif

@@ -1,0 +1,323 @@
+#include "core/lane.h"
+
+#include <errno.h>
+
+#include "base/clock.h"
+#include "core/faults.h"
+
+/* How long one timed wait on a stream lasts. A healthy batch is far shorter; a longer wait only delays how
+ * soon a lane notices that it should give up, a shorter one wakes an idle machine. */
+enum { SYNC_TICK_MS = 1000 };
+
+static bool device_is_lost(int code)
+{
+    return code == ACL_ERROR_RT_LOST_HEARTBEAT || code == 507901 || code == 507899;
+}
+
+/* Finds a staging block for a D2H chunk. False: none now, and this lane holds some already. */
+static bool stage_for_d2h(struct npux_lane *lane, struct npux_chunk *chunk, bool holding, struct npux_err *err)
+{
+    struct npux_arena *arena = lane->engine->staging_arena[NPUX_D2H];
+
+    err->status = 0;
+    for (;;) {
+        uint64_t seen = npux_arena_returns(arena);
+        int rc = npux_arena_get(arena, chunk->nbytes, &chunk->stage, err);
+        if (rc != -ENOSPC) {
+            err->status = rc;
+            return true;
+        }
+        err->status = 0;
+        if (holding)
+            return false;
+        if (atomic_load(&lane->engine->abandon) || atomic_load(&lane->engine->dead)) {
+            npux_fail(err, -ESHUTDOWN, "close", "closed while waiting for staging memory");
+            return true;
+        }
+        npux_arena_wait(arena, seen); /* other lanes hold them, and never wait while they do */
+    }
+}
+
+/* One aclrtMemcpyAsync for the chunk; fills acl_code and the ids of the tasks it became. */
+static void copy_async(struct npux_lane *lane, struct npux_chunk *chunk)
+{
+    const struct npux_acl *acl = lane->engine->acl;
+    struct npux_op *op = chunk->op;
+    char *device = npux_op_device_address(op) + chunk->offset;
+    char *host = chunk->stage != NULL ? chunk->stage->address : op->host.base + chunk->offset;
+    uint32_t before = 0, after = 0;
+    bool ids = lane->engine->runtime->faults_known && lane->stream_id >= 0;
+
+    ids = ids && acl->aclrtGetThreadLastTaskId(&before) == ACL_SUCCESS;
+    if (lane->direction == NPUX_H2D)
+        chunk->acl_code = acl->aclrtMemcpyAsync(device, chunk->nbytes, host, chunk->nbytes,
+                                                ACL_MEMCPY_HOST_TO_DEVICE, lane->stream);
+    else
+        chunk->acl_code = acl->aclrtMemcpyAsync(host, chunk->nbytes, device, chunk->nbytes,
+                                                ACL_MEMCPY_DEVICE_TO_HOST, lane->stream);
+    chunk->issued = chunk->acl_code == ACL_SUCCESS;
+    if (ids && chunk->issued && acl->aclrtGetThreadLastTaskId(&after) == ACL_SUCCESS) {
+        chunk->first_task = (uint16_t)(before + 1);
+        chunk->last_task = (uint16_t)after;
+        chunk->tasks_known = true;
+    }
+}
+
+/* Waits until the stream is empty. Returns the runtime's code; *drained is false if we gave up first. */
+static int drain_stream(struct npux_lane *lane, bool *drained)
+{
+    const struct npux_acl *acl = lane->engine->acl;
+    int code;
+
+    *drained = true;
+    while ((code = acl->aclrtSynchronizeStreamWithTimeout(lane->stream, SYNC_TICK_MS)) ==
+           ACL_ERROR_RT_STREAM_SYNC_TIMEOUT) {
+        acl->aclGetRecentErrMsg(); /* the expiry left a message; it must not turn up in a later report */
+        if (atomic_load(&lane->engine->abandon)) {
+            *drained = false;
+            break;
+        }
+    }
+    return code;
+}
+
+static void count_copies(struct npux_lane *lane, size_t n_copies, size_t n_reissued)
+{
+    struct npux_sched *s = &lane->engine->sched;
+
+    pthread_mutex_lock(&s->mu);
+    s->counters.copies[lane->direction] += n_copies;
+    s->counters.reissued[lane->direction] += n_reissued;
+    pthread_mutex_unlock(&s->mu);
+}
+
+/* The chunk did not arrive: its op fails with this error. */
+static void settle_failed(struct npux_lane *lane, struct npux_chunk *chunk, const struct npux_err *err,
+                          struct npux_ringer *ringer)
+{
+    npux_engine_fail_op(lane->engine, chunk->op, lane->stream_id, err);
+    npux_engine_retire_chunk(lane->engine, chunk, ringer);
+}
+
+/* The chunk arrived, proved by a synchronisation; a staged D2H chunk still goes to the user's memory. */
+static void settle_landed(struct npux_lane *lane, struct npux_chunk *chunk, struct npux_ringer *ringer)
+{
+    struct npux_op *op = chunk->op;
+
+    if (lane->direction == NPUX_D2H && chunk->stage != NULL)
+        npux_host_write(&op->host, chunk->offset, chunk->stage->address, chunk->nbytes);
+    npux_engine_retire_chunk(lane->engine, chunk, ringer);
+}
+
+/* Copies one chunk again, alone on the stream, so that the synchronisation speaks of it only. Repeating is
+ * harmless: source and destination belong to this op until it is done. */
+static void settle_by_reissue(struct npux_lane *lane, struct npux_chunk *chunk, struct npux_ringer *ringer)
+{
+    struct npux_err err;
+    bool drained = true;
+    int code;
+
+    copy_async(lane, chunk);
+    code = chunk->issued ? drain_stream(lane, &drained) : chunk->acl_code;
+    count_copies(lane, 1, 1);
+    if (code == ACL_SUCCESS) {
+        settle_landed(lane, chunk, ringer);
+    } else if (drained) {
+        npux_runtime_fail(lane->engine->acl, &err, code, "aclrtMemcpyAsync");
+        settle_failed(lane, chunk, &err, ringer);
+    } else {
+        atomic_store(&lane->stuck, true); /* the chunk stays with the stream */
+    }
+}
+
+/* The synchronisation of a batch failed. In CONTINUE mode the other copies went on, and which one failed is
+ * known from the runtime's report, or because it was alone; everything else is proved again one by one. */
+static void settle_batch_failed(struct npux_lane *lane, struct npux_chunk *batch, bool alone, int code,
+                                struct npux_ringer *ringer)
+{
+    struct npux_engine *e = lane->engine;
+    struct npux_err err;
+
+    npux_runtime_fail(e->acl, &err, code, "aclrtMemcpyAsync");
+    if (device_is_lost(code))
+        npux_engine_die(e, &err, ringer);
+    while (batch != NULL && !atomic_load(&lane->stuck)) {
+        struct npux_chunk *chunk = batch;
+        int reported = 0;
+        batch = chunk->next;
+        if (chunk->tasks_known)
+            reported =
+                npux_faults_take(e->opts.device, lane->stream_id, chunk->first_task, chunk->last_task);
+        if (reported != 0)
+            err.acl_code = reported;
+        if (reported != 0 || alone || atomic_load(&e->dead))
+            settle_failed(lane, chunk, &err, ringer);
+        else
+            settle_by_reissue(lane, chunk, ringer);
+    }
+}
+
+enum issued { ISSUED, SETTLED, NOT_NOW };
+
+/* Issues one chunk; or settles it at once, after which it may be gone; or finds no staging memory for it. */
+static enum issued issue(struct npux_lane *lane, struct npux_chunk *chunk, bool holding,
+                         struct npux_ringer *ringer)
+{
+    struct npux_engine *e = lane->engine;
+    struct npux_err err = {0};
+
+    if (atomic_load(&chunk->op->failed)) {
+        npux_engine_retire_chunk(e, chunk, ringer);
+        return SETTLED;
+    }
+    if (atomic_load(&e->dead))
+        err = e->death;
+    else if (atomic_load(&e->abandon))
+        npux_fail(&err, -ESHUTDOWN, "close", "the scheduler was closed before this transfer started");
+    else if (lane->direction == NPUX_D2H && chunk->op->path == NPUX_STAGED && chunk->stage == NULL &&
+             !stage_for_d2h(lane, chunk, holding, &err))
+        return NOT_NOW;
+    if (err.status == 0) {
+        copy_async(lane, chunk);
+        if (chunk->issued)
+            return ISSUED;
+        npux_runtime_fail(e->acl, &err, chunk->acl_code, "aclrtMemcpyAsync");
+        if (device_is_lost(err.acl_code))
+            npux_engine_die(e, &err, ringer);
+    }
+    settle_failed(lane, chunk, &err, ringer);
+    return SETTLED;
+}
+
+/* Issues the batch; returns the chunks that the stream has now, in order. */
+static struct npux_chunk *issue_batch(struct npux_lane *lane, struct npux_chunk *batch, size_t *n_issued,
+                                      struct npux_ringer *ringer)
+{
+    struct npux_chunk *first = NULL, **end = &first;
+
+    *n_issued = 0;
+    while (batch != NULL) {
+        struct npux_chunk *chunk = batch;
+        batch = chunk->next;
+        chunk->next = NULL;
+        switch (issue(lane, chunk, *n_issued > 0, ringer)) {
+        case ISSUED:
+            *end = chunk;
+            end = &chunk->next;
+            (*n_issued)++;
+            break;
+        case SETTLED:
+            break;
+        case NOT_NOW:
+            chunk->next = batch;
+            npux_sched_push_back(&lane->engine->sched, lane->direction, chunk);
+            batch = NULL;
+            break;
+        }
+    }
+    return first;
+}
+
+static void run_batch(struct npux_lane *lane, struct npux_chunk *batch)
+{
+    struct npux_ringer ringer = {NULL};
+    bool drained;
+    size_t n_issued;
+    int code;
+
+    batch = issue_batch(lane, batch, &n_issued, &ringer);
+    npux_ringer_flush(&ringer);
+    if (batch == NULL)
+        return;
+    count_copies(lane, n_issued, 0);
+    code = drain_stream(lane, &drained);
+    if (!drained) {
+        atomic_store(&lane->stuck, true);
+        return; /* the stream may still use the memory of this batch: it is kept, never freed */
+    }
+    if (code != ACL_SUCCESS) {
+        settle_batch_failed(lane, batch, n_issued == 1, code, &ringer);
+    } else {
+        while (batch != NULL) {
+            struct npux_chunk *chunk = batch;
+            batch = chunk->next;
+            settle_landed(lane, chunk, &ringer);
+        }
+    }
+    npux_ringer_flush(&ringer);
+}
+
+static int open_stream(struct npux_lane *lane)
+{
+    const struct npux_acl *acl = lane->engine->acl;
+    int code = acl->aclrtSetCurrentContext(lane->engine->context);
+
+    if (code != ACL_SUCCESS)
+        return npux_runtime_fail(acl, &lane->open_err, code, "aclrtSetCurrentContext");
+    /* FAST_LAUNCH reserves what a launch needs. Not FAST_SYNC, which makes a waiting thread poll. */
+    code = acl->aclrtCreateStreamWithConfig(&lane->stream, 0, ACL_STREAM_FAST_LAUNCH);
+    if (code != ACL_SUCCESS)
+        return npux_runtime_fail(acl, &lane->open_err, code, "aclrtCreateStreamWithConfig");
+    lane->stream_id = -1;
+    if (acl->aclrtStreamGetId != NULL && acl->aclrtStreamGetId(lane->stream, &lane->stream_id) != ACL_SUCCESS)
+        lane->stream_id = -1;
+    return 0;
+}
+
+static void *lane_main(void *argument)
+{
+    struct npux_lane *lane = argument;
+    struct npux_sched *s = &lane->engine->sched;
+    struct npux_chunk *batch;
+
+    lane->open_status = open_stream(lane);
+    pthread_mutex_lock(&s->mu);
+    atomic_store(&lane->ready, true);
+    pthread_cond_broadcast(&s->drained_cv);
+    pthread_mutex_unlock(&s->mu);
+    if (lane->open_status != 0)
+        return NULL;
+    while (!atomic_load(&lane->stuck) && (batch = npux_sched_take_ready(s, lane->direction)) != NULL)
+        run_batch(lane, batch);
+    if (!atomic_load(&lane->stuck))
+        lane->teardown_code = lane->engine->acl->aclrtDestroyStream(lane->stream);
+    return NULL;
+}
+
+int npux_lane_start(struct npux_lane *lane, struct npux_engine *e, enum npux_direction direction,
+                    struct npux_err *err)
+{
+    int rc;
+
+    lane->engine = e;
+    lane->direction = direction;
+    rc = pthread_create(&lane->thread, NULL, lane_main, lane);
+    if (rc != 0)
+        return npux_fail(err, -rc, "pthread_create", "cannot start a thread for a stream");
+    lane->started = true;
+    pthread_mutex_lock(&e->sched.mu);
+    while (!atomic_load(&lane->ready))
+        pthread_cond_wait(&e->sched.drained_cv, &e->sched.mu);
+    pthread_mutex_unlock(&e->sched.mu);
+    if (lane->open_status != 0)
+        *err = lane->open_err;
+    return lane->open_status;
+}
+
+bool npux_lane_join(struct npux_lane *lane, uint64_t timeout_ns)
+{
+    struct timespec now, deadline;
+
+    if (!lane->started)
+        return true;
+    lane->started = false;
+    if (timeout_ns == 0)
+        return pthread_join(lane->thread, NULL) == 0;
+    /* The only timed join of older C libraries uses the wall clock. */
+    clock_gettime(CLOCK_REALTIME, &now);
+    deadline = npux_timespec((uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec + timeout_ns);
+    if (pthread_timedjoin_np(lane->thread, NULL, &deadline) == 0)
+        return true;
+    pthread_detach(lane->thread);
+    return false;
+}

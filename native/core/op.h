@@ -1,0 +1,92 @@
+/* op.h - a request (what one await waits for), its ops (one array each) and their chunks (one ACL copy each).
+ *
+ * Life of an op: submitted -> admitted (no other transfer uses its device block against it) -> staged or
+ * planned -> issued -> landed -> done. sched.h moves it to admitted, the stager and the lanes do the rest.
+ *
+ * Threads: the submitting thread until npux_engine_submit returns 0; then the stager and the lanes; after
+ *          the DONE note, the thread that drained it.
+ * Locks:   op->err is written under sched->mu; the counters are atomic.
+ * Owns:    a request owns its ops, a chunk its staging block, an op a reference to its device block.
+ * Invariant: n_chunks_left counts chunks planned and not retired, plus one while more may be planned.
+ *            The CAPTURED note is pushed before the last chunk of the last op can be issued, so it comes
+ *            before the DONE note. A request may be freed only after its DONE note.
+ */
+#ifndef NPUX_CORE_OP_H
+#define NPUX_CORE_OP_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "core/arena.h"
+#include "core/layout.h"
+#include "core/port.h"
+
+enum npux_direction { NPUX_H2D = 0, NPUX_D2H = 1, NPUX_N_DIRECTIONS = 2 };
+enum npux_path { NPUX_DIRECT = 0, NPUX_STAGED = 1, NPUX_NOTHING = 2, NPUX_N_PATHS = 3 };
+
+struct npux_chunk {
+    struct npux_chunk *next;
+    struct npux_op *op;
+    struct npux_block *stage; /* page-locked copy of the bytes, or NULL on the direct path */
+    size_t offset;            /* in the op */
+    size_t nbytes;
+    int acl_code;             /* of this chunk's own ACL call */
+    uint16_t first_task;      /* ids that this chunk's ACL call took; valid if tasks_known */
+    uint16_t last_task;
+    bool tasks_known;
+    bool issued;
+    bool heap; /* allocated; otherwise the one in the op */
+};
+
+struct npux_op {
+    struct npux_request *request;
+    struct npux_op *next; /* in one queue at a time: stager, or the wait list of a block */
+    struct npux_host host;
+    struct npux_block *device; /* NULL until the stager or submit has found memory for it */
+    size_t device_offset;
+    struct npux_block *pinned; /* direct path: keeps the page-locked host block */
+    struct npux_err *err;      /* first failure (sched->mu); read by the layer above after DONE */
+    int32_t err_stream;        /* id of the stream it happened on, -1 if none */
+    atomic_bool failed;        /* err is set: chunks not yet issued are dropped */
+    uint8_t direction;
+    uint8_t path;
+    bool fresh;    /* the device block was made for this op: nobody else can use it yet */
+    bool admitted; /* sched->mu; counts on the block if not fresh */
+    bool starts_now; /* submit only: was not put on a wait list */
+    bool captured; /* the source is no longer needed */
+    size_t planned; /* bytes handed to chunks so far (stager only) */
+    atomic_uint n_chunks_left;
+    struct npux_chunk chunk0;
+    void *user; /* the layer above: what keeps the host array alive */
+};
+
+struct npux_request {
+    struct npux_request *next_live, *prev_live; /* sched->mu; see npux_sched */
+    struct npux_port *port;
+    struct npux_note captured_note;
+    struct npux_note done_note;
+    atomic_uint n_uncaptured; /* ops whose source is still needed, plus one held by submit */
+    atomic_uint n_ops_left;
+    bool abandoned; /* DONE was sent although a copy may still run: never freed, see npux_engine_close */
+    uint32_t n_ops;
+    void *user; /* the layer above: its handle */
+    struct npux_op ops[];
+};
+
+/* A zeroed request with room for n_ops, holding a reference to the port; NULL when memory is out. */
+struct npux_request *npux_request_new(struct npux_port *port, uint32_t n_ops);
+/* Gives back every block and layout. The layer above has released op->user and request->user. */
+void npux_request_free(struct npux_request *request);
+
+/* A chunk of the op: the embedded one if it covers everything, else from the heap; NULL if memory is out. */
+struct npux_chunk *npux_chunk_new(struct npux_op *op, size_t offset, size_t nbytes);
+
+static inline char *npux_op_device_address(const struct npux_op *op)
+{
+    return op->device->address + op->device_offset;
+}
+
+#endif

@@ -1,0 +1,285 @@
+/* transfer.c - the life of an op between submit and done; declared in engine.h. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "core/engine.h"
+
+/* Direct copies are cut so that others get a turn and one ACL call is one task (the runtime cuts at 64 MiB). */
+static const size_t DIRECT_CHUNK_NBYTES = (size_t)16 << 20;
+
+void npux_ringer_flush(struct npux_ringer *ringer)
+{
+    if (ringer->port == NULL)
+        return;
+    npux_port_ring(ringer->port);
+    npux_port_unref(ringer->port);
+    ringer->port = NULL;
+}
+
+/* Pushes a note and remembers to ring. Our reference keeps the port when the drain frees the request. */
+static void notify(struct npux_ringer *ringer, struct npux_port *port, struct npux_note *note)
+{
+    if (ringer->port != port) {
+        npux_ringer_flush(ringer);
+        npux_port_ref(port);
+        ringer->port = port;
+    }
+    npux_port_push(port, note);
+}
+
+void npux_engine_fail_op(struct npux_engine *e, struct npux_op *op, int32_t stream_id,
+                         const struct npux_err *err)
+{
+    struct npux_err *copy = malloc(sizeof(*copy));
+
+    pthread_mutex_lock(&e->sched.mu);
+    if (op->err == NULL && copy != NULL) {
+        *copy = *err;
+        op->err = copy;
+        op->err_stream = stream_id;
+        copy = NULL;
+    }
+    atomic_store_explicit(&op->failed, true, memory_order_relaxed);
+    pthread_mutex_unlock(&e->sched.mu);
+    free(copy);
+}
+
+static bool uncount_capture(struct npux_request *request)
+{
+    /* Release: the reads of the source are over. Acquire: for whoever tells the user so. */
+    return atomic_fetch_sub_explicit(&request->n_uncaptured, 1, memory_order_acq_rel) == 1;
+}
+
+void npux_engine_captured(struct npux_op *op, struct npux_ringer *ringer)
+{
+    struct npux_request *request = op->request;
+
+    if (op->captured)
+        return;
+    op->captured = true;
+    if (uncount_capture(request))
+        notify(ringer, request->port, &request->captured_note);
+}
+
+static void start_op(struct npux_engine *e, struct npux_op *op, struct npux_ringer *ringer);
+
+/* Counts an op out of its request (sched->mu held). True: it was the last, and the user is to be told. */
+static bool finish_request_locked(struct npux_engine *e, struct npux_request *request)
+{
+    if (atomic_fetch_sub_explicit(&request->n_ops_left, 1, memory_order_acq_rel) != 1)
+        return false;
+    if (request->abandoned) /* close has told the user already; the request is leaked on purpose */
+        return false;
+    npux_sched_live_remove_locked(&e->sched, request);
+    return true;
+}
+
+static void finish_op(struct npux_engine *e, struct npux_op *op, struct npux_ringer *ringer)
+{
+    struct npux_request *request = op->request;
+    struct npux_counters *counters = &e->sched.counters;
+    struct npux_op *started;
+    bool notified;
+
+    npux_engine_captured(op, ringer);
+    pthread_mutex_lock(&e->sched.mu);
+    if (atomic_load(&op->failed)) {
+        counters->failed[op->direction]++;
+    } else {
+        counters->transfers[op->direction][op->path]++;
+        counters->nbytes[op->direction][op->path] += op->host.nbytes;
+    }
+    started = npux_sched_release_locked(&e->sched, op);
+    notified = finish_request_locked(e, request);
+    if (--e->sched.n_pending == 0) /* close may go on, but it joins this thread before it frees anything */
+        pthread_cond_broadcast(&e->sched.drained_cv);
+    pthread_mutex_unlock(&e->sched.mu);
+    if (notified)
+        notify(ringer, request->port, &request->done_note); /* op may be gone from here on */
+    while (started != NULL) {
+        struct npux_op *next = started->next;
+        start_op(e, started, ringer);
+        started = next;
+    }
+}
+
+void npux_engine_retire(struct npux_engine *e, struct npux_op *op, struct npux_ringer *ringer)
+{
+    /* Acquire and release: whoever takes the count to zero sees what every chunk did. */
+    if (atomic_fetch_sub_explicit(&op->n_chunks_left, 1, memory_order_acq_rel) == 1)
+        finish_op(e, op, ringer);
+}
+
+void npux_engine_retire_chunk(struct npux_engine *e, struct npux_chunk *chunk, struct npux_ringer *ringer)
+{
+    struct npux_op *op = chunk->op;
+
+    if (chunk->stage != NULL)
+        npux_block_unref(chunk->stage);
+    chunk->stage = NULL;
+    if (chunk->heap)
+        free(chunk);
+    npux_engine_retire(e, op, ringer);
+}
+
+static void push_ready(struct npux_engine *e, struct npux_op *op, struct npux_chunk *chunks)
+{
+    pthread_mutex_lock(&e->sched.mu);
+    npux_sched_push_ready_locked(&e->sched, op->direction, chunks);
+    pthread_mutex_unlock(&e->sched.mu);
+}
+
+void npux_engine_plan(struct npux_engine *e, struct npux_op *op, struct npux_ringer *ringer)
+{
+    size_t step = op->path == NPUX_DIRECT ? DIRECT_CHUNK_NBYTES : e->opts.chunk_nbytes;
+    struct npux_chunk *first = NULL, **end = &first;
+    struct npux_err err;
+
+    for (size_t offset = 0; offset < op->host.nbytes; offset += step) {
+        size_t left = op->host.nbytes - offset;
+        struct npux_chunk *chunk = npux_chunk_new(op, offset, left < step ? left : step);
+        if (chunk == NULL) {
+            npux_fail(&err, -ENOMEM, "malloc", "no host memory for the chunks of a transfer");
+            npux_engine_fail_op(e, op, -1, &err);
+            break;
+        }
+        atomic_fetch_add_explicit(&op->n_chunks_left, 1, memory_order_relaxed);
+        *end = chunk;
+        end = &chunk->next;
+    }
+    npux_engine_captured(op, ringer); /* nothing to capture: the host memory is the destination, or borrowed */
+    push_ready(e, op, first);
+    npux_engine_retire(e, op, ringer);
+}
+
+/* Puts an admitted op on its way: to the stager if bytes or device memory must come first, else to the lanes. */
+static void start_op(struct npux_engine *e, struct npux_op *op, struct npux_ringer *ringer)
+{
+    bool to_stager = op->direction == NPUX_H2D && (op->path == NPUX_STAGED || op->device == NULL);
+    bool refused;
+
+    pthread_mutex_lock(&e->sched.mu);
+    refused = e->dead || e->sched.stop;
+    if (!refused && to_stager)
+        npux_sched_push_stager_locked(&e->sched, op);
+    pthread_mutex_unlock(&e->sched.mu);
+    if (refused) {
+        struct npux_err err;
+        if (e->dead)
+            err = e->death;
+        else
+            npux_fail(&err, -ESHUTDOWN, "close", "the scheduler was closed before this transfer started");
+        npux_engine_fail_op(e, op, -1, &err);
+        npux_engine_retire(e, op, ringer);
+    } else if (!to_stager) {
+        npux_engine_plan(e, op, ringer);
+    }
+}
+
+/* Small and with all memory at hand: the caller's thread fills the staging block, nobody is woken for it. */
+static bool stage_inline(struct npux_engine *e, struct npux_op *op, struct npux_ringer *ringer)
+{
+    struct npux_block *stage;
+    struct npux_chunk *chunk;
+
+    if (op->direction != NPUX_H2D || op->path != NPUX_STAGED || op->device == NULL ||
+        op->host.nbytes > e->opts.inline_nbytes)
+        return false;
+    stage = npux_arena_try_get(e->staging_arena[NPUX_H2D], op->host.nbytes);
+    if (stage == NULL)
+        return false;
+    npux_host_read(&op->host, 0, stage->address, op->host.nbytes);
+    chunk = npux_chunk_new(op, 0, op->host.nbytes);
+    chunk->stage = stage;
+    npux_engine_captured(op, ringer);
+    push_ready(e, op, chunk); /* takes over the one count of n_chunks_left */
+    return true;
+}
+
+/* Path and memory of an op, before any lock. */
+static void prepare_op(struct npux_engine *e, struct npux_op *op)
+{
+    if (op->host.nbytes == 0) {
+        op->path = NPUX_NOTHING;
+        op->fresh = true;
+        return;
+    }
+    if (op->host.nd == NULL)
+        op->pinned = npux_arena_find(e->pinned_arena, op->host.base, op->host.nbytes);
+    op->path = op->pinned != NULL ? NPUX_DIRECT : NPUX_STAGED;
+    if (op->device == NULL) {
+        op->fresh = true;
+        op->device = npux_arena_try_get(e->device_arena, op->host.nbytes);
+    }
+}
+
+static int refuse_locked(const struct npux_engine *e, struct npux_err *err)
+{
+    if (e->dead) {
+        *err = e->death;
+        return err->status = -EOWNERDEAD;
+    }
+    if (e->closing)
+        return npux_fail(err, -ESHUTDOWN, "submit", "the scheduler is closed");
+    return 0;
+}
+
+int npux_engine_submit(struct npux_engine *e, struct npux_request *request, bool *captured,
+                       struct npux_err *err)
+{
+    struct npux_ringer ringer = {NULL};
+    int rc;
+
+    for (uint32_t i = 0; i < request->n_ops; i++)
+        prepare_op(e, &request->ops[i]);
+    pthread_mutex_lock(&e->sched.mu);
+    rc = refuse_locked(e, err);
+    if (rc == 0) {
+        e->sched.n_pending += request->n_ops;
+        npux_sched_live_add_locked(&e->sched, request);
+        for (uint32_t i = 0; i < request->n_ops; i++)
+            request->ops[i].starts_now = npux_sched_admit_locked(&e->sched, &request->ops[i]);
+    }
+    pthread_mutex_unlock(&e->sched.mu);
+    if (rc != 0)
+        return rc;
+    /* From here on an op may finish at any time; the request stays, because submit holds one capture count
+     * and nobody frees it before the user's thread, which is this one, drains the port. */
+    for (uint32_t i = 0; i < request->n_ops; i++) {
+        struct npux_op *op = &request->ops[i];
+        if (!op->starts_now)
+            continue;
+        if (op->path == NPUX_NOTHING)
+            npux_engine_retire(e, op, &ringer);
+        else if (!stage_inline(e, op, &ringer))
+            start_op(e, op, &ringer);
+    }
+    *captured = uncount_capture(request);
+    npux_ringer_flush(&ringer);
+    return 0;
+}
+
+void npux_engine_die(struct npux_engine *e, const struct npux_err *cause, struct npux_ringer *ringer)
+{
+    struct npux_op *ops;
+    struct npux_chunk *chunks;
+
+    pthread_mutex_lock(&e->sched.mu);
+    if (!e->dead)
+        e->death = *cause;
+    e->dead = true;
+    npux_sched_purge_locked(&e->sched, &ops, &chunks);
+    pthread_mutex_unlock(&e->sched.mu);
+    while (ops != NULL) {
+        struct npux_op *op = ops;
+        ops = op->next;
+        npux_engine_fail_op(e, op, -1, &e->death);
+        npux_engine_retire(e, op, ringer);
+    }
+    while (chunks != NULL) {
+        struct npux_chunk *chunk = chunks;
+        chunks = chunk->next;
+        npux_engine_fail_op(e, chunk->op, -1, &e->death);
+        npux_engine_retire_chunk(e, chunk, ringer);
+    }
+}

@@ -1,0 +1,425 @@
+/* engine_type.c - Engine: submit, memory, close. The hot path of the Python face ends here. */
+#include "py/native.h"
+
+#include <errno.h>
+#include <string.h>
+#include <structmember.h>
+
+struct engine_object {
+    PyObject_HEAD
+    struct npux_engine *engine; /* freed with the object */
+    int forks;
+    int32_t device;
+    bool closed;
+    PyObject *weakrefs;
+};
+
+PyTypeObject *npux_py_engine_type;
+
+static const uint64_t ABANDONED_CLOSE_NS = 1000000000u;
+
+/* NULL with ForkedProcessError set in a child of the process that opened the engine; its threads are not
+ * there, and CANN's neither. */
+static struct npux_engine *engine_get(PyObject *object)
+{
+    struct engine_object *self = (struct engine_object *)object;
+    struct npux_err err;
+
+    if (self->forks != npux_py_forks()) {
+        npux_fail(&err, -ECHILD, "fork", "device %d was opened by the parent process", (int)self->device);
+        npux_py_raise(&err);
+        return NULL;
+    }
+    if (self->closed) {
+        npux_fail(&err, -ESHUTDOWN, "submit", "the scheduler is closed");
+        npux_py_raise(&err);
+        return NULL;
+    }
+    return self->engine;
+}
+
+static PyObject *engine_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"library", "device", "staging_nbytes", "chunk_nbytes", "inline_nbytes",
+                            "result_nbytes", "n_lanes", NULL};
+    allocfunc alloc = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
+    struct npux_engine_opts opts = {0};
+    struct npux_err err = {0};
+    struct engine_object *self;
+    Py_ssize_t staging, chunk, small, result;
+    int lanes, rc;
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "sinnnni", names, &opts.library, &opts.device, &staging,
+                                     &chunk, &small, &result, &lanes))
+        return NULL;
+    if (staging < 1 || chunk < 1 || chunk > staging || small < 0 || result < 0 || lanes < 1 || lanes > 32) {
+        PyErr_SetString(PyExc_ValueError, "want 1 <= chunk_nbytes <= staging_nbytes and 1 <= n_lanes <= 32");
+        return NULL;
+    }
+    opts.staging_nbytes = (size_t)staging;
+    opts.chunk_nbytes = (size_t)chunk;
+    opts.inline_nbytes = (size_t)(small < chunk ? small : chunk);
+    opts.result_nbytes = (size_t)result;
+    opts.n_lanes = (unsigned)lanes;
+    self = (struct engine_object *)alloc(type, 0);
+    if (self == NULL)
+        return NULL;
+    self->forks = npux_py_forks();
+    self->device = opts.device;
+    self->closed = true;
+    Py_BEGIN_ALLOW_THREADS
+    rc = npux_engine_open(&opts, &self->engine, &err);
+    Py_END_ALLOW_THREADS
+    if (rc != 0) {
+        self->engine = NULL;
+        Py_DECREF(self);
+        return npux_py_raise(&err);
+    }
+    self->closed = false;
+    return (PyObject *)self;
+}
+
+static void engine_dealloc(PyObject *object)
+{
+    struct engine_object *self = (struct engine_object *)object;
+    PyTypeObject *type = Py_TYPE(object);
+    freefunc free_object = (freefunc)PyType_GetSlot(type, Py_tp_free);
+    struct npux_close_report report;
+
+    if (self->weakrefs != NULL)
+        PyObject_ClearWeakRefs(object);
+    if (self->engine != NULL && self->forks == npux_py_forks()) {
+        Py_BEGIN_ALLOW_THREADS
+        if (!self->closed)
+            npux_engine_close(self->engine, ABANDONED_CLOSE_NS, &report);
+        npux_engine_free(self->engine);
+        Py_END_ALLOW_THREADS
+    }
+    free_object(self);
+    Py_DECREF(type);
+}
+
+/* Fills one op. On failure nothing of it is kept. */
+static int fill_op(struct npux_py_request *pr, struct npux_op *op, uint32_t index, int direction,
+                   PyObject *array, PyObject *block_object, Py_ssize_t offset)
+{
+    Py_buffer *view = &pr->views[index];
+    struct npux_block *block = NULL;
+
+    if (block_object != Py_None) {
+        if (!PyObject_TypeCheck(block_object, npux_py_block_type)) {
+            PyErr_SetString(PyExc_TypeError, "device memory is a Block or None");
+            return -1;
+        }
+        block = npux_py_block_get(block_object);
+        if (npux_block_side(block) != NPUX_DEVICE) {
+            PyErr_SetString(PyExc_ValueError, "the block is host memory, device memory is needed");
+            return -1;
+        }
+    } else if (direction == NPUX_D2H) {
+        PyErr_SetString(PyExc_TypeError, "a copy to the host needs a device block");
+        return -1;
+    }
+    if (npux_py_describe(array, direction == NPUX_D2H, view, &op->host) < 0) {
+        view->obj = NULL;
+        return -1;
+    }
+    pr->n_views = index + 1;
+    if (block != NULL && (offset < 0 || (size_t)offset > block->nbytes ||
+                          op->host.nbytes > block->nbytes - (size_t)offset)) {
+        PyErr_Format(PyExc_ValueError, "%zu bytes at offset %zd do not fit the %zu bytes of device memory",
+                     op->host.nbytes, offset, block->nbytes);
+        return -1;
+    }
+    op->direction = (uint8_t)direction;
+    if (block != NULL) {
+        npux_block_ref(block);
+        op->device = block;
+        op->device_offset = (size_t)offset;
+    }
+    return 0;
+}
+
+static struct npux_request *request_new(PyObject *engine_object, PyObject *port_object, PyObject *handle,
+                                        uint32_t n)
+{
+    struct npux_py_request *pr;
+    struct npux_request *request;
+
+    if (!PyObject_TypeCheck(port_object, npux_py_port_type)) {
+        PyErr_SetString(PyExc_TypeError, "port is a Port");
+        return NULL;
+    }
+    pr = PyMem_Calloc(1, sizeof(*pr) + n * sizeof(Py_buffer));
+    request = pr == NULL ? NULL : npux_request_new(npux_py_port_get(port_object), n);
+    if (request == NULL) {
+        PyMem_Free(pr);
+        PyErr_NoMemory();
+        return NULL;
+    }
+    Py_INCREF(handle);
+    pr->handle = handle;
+    Py_INCREF(engine_object);
+    pr->engine = engine_object;
+    pr->device = ((struct engine_object *)engine_object)->device;
+    request->user = pr;
+    return request;
+}
+
+static void request_discard(struct npux_request *request)
+{
+    struct npux_py_request *pr = request->user;
+
+    npux_request_free(request);
+    npux_py_request_free(pr);
+}
+
+/* Hands the filled request to the engine. Returns True when every source is captured. */
+static PyObject *request_submit(struct npux_engine *e, struct npux_request *request)
+{
+    struct npux_err err;
+    bool captured;
+
+    if (npux_engine_submit(e, request, &captured, &err) != 0) {
+        request_discard(request);
+        return npux_py_raise(&err);
+    }
+    /* The GIL is held since before the submit, so nobody has reaped and freed the request. */
+    if (captured)
+        npux_py_release_captured(request);
+    return PyBool_FromLong(captured);
+}
+
+static PyObject *engine_submit(PyObject *object, PyObject *const *args, Py_ssize_t n_args)
+{
+    struct npux_engine *e = engine_get(object);
+    struct npux_request *request;
+    Py_ssize_t offset;
+    long direction;
+
+    if (e == NULL)
+        return NULL;
+    if (n_args != 6) {
+        PyErr_SetString(PyExc_TypeError, "submit(port, handle, direction, array, block, offset)");
+        return NULL;
+    }
+    direction = PyLong_AsLong(args[2]);
+    offset = PyLong_AsSsize_t(args[5]);
+    if (PyErr_Occurred())
+        return NULL;
+    request = request_new(object, args[0], args[1], 1);
+    if (request == NULL)
+        return NULL;
+    if (fill_op(request->user, &request->ops[0], 0, direction == NPUX_D2H ? NPUX_D2H : NPUX_H2D, args[3],
+                args[4], offset) < 0) {
+        request_discard(request);
+        return NULL;
+    }
+    return request_submit(e, request);
+}
+
+static PyObject *engine_submit_many(PyObject *object, PyObject *args)
+{
+    struct npux_engine *e = engine_get(object);
+    PyObject *port, *handle, *items;
+    struct npux_request *request;
+    int direction;
+
+    if (e == NULL || !PyArg_ParseTuple(args, "OOiO!", &port, &handle, &direction, &PyList_Type, &items))
+        return NULL;
+    request = request_new(object, port, handle, (uint32_t)PyList_Size(items));
+    if (request == NULL)
+        return NULL;
+    for (uint32_t i = 0; i < request->n_ops; i++) {
+        PyObject *array, *block;
+        Py_ssize_t offset;
+        PyObject *item = PyList_GetItem(items, (Py_ssize_t)i);
+        if (item == NULL || !PyArg_ParseTuple(item, "OOn", &array, &block, &offset) ||
+            fill_op(request->user, &request->ops[i], i, direction == NPUX_D2H ? NPUX_D2H : NPUX_H2D, array,
+                    block, offset) < 0) {
+            request_discard(request);
+            return NULL;
+        }
+    }
+    return request_submit(e, request);
+}
+
+/* A host block of nbytes from get, called without the GIL. */
+static PyObject *host_block(PyObject *object, PyObject *argument,
+                            int (*get)(struct npux_engine *, size_t, struct npux_block **, struct npux_err *))
+{
+    struct npux_engine *e = engine_get(object);
+    Py_ssize_t nbytes = PyLong_AsSsize_t(argument);
+    struct npux_block *block = NULL;
+    struct npux_err err;
+    int rc;
+
+    if (e == NULL || (nbytes == -1 && PyErr_Occurred()))
+        return NULL;
+    if (nbytes < 1) {
+        PyErr_Format(PyExc_ValueError, "a block of %zd bytes; at least 1 is needed", nbytes);
+        return NULL;
+    }
+    Py_INCREF(object); /* a close in another thread must not free what we use */
+    Py_BEGIN_ALLOW_THREADS
+    rc = get(e, (size_t)nbytes, &block, &err);
+    Py_END_ALLOW_THREADS
+    Py_DECREF(object);
+    return rc == 0 ? npux_py_block_new(block) : npux_py_raise(&err);
+}
+
+static PyObject *engine_pinned(PyObject *object, PyObject *argument)
+{
+    return host_block(object, argument, npux_engine_get_pinned);
+}
+
+static PyObject *engine_result(PyObject *object, PyObject *argument)
+{
+    return host_block(object, argument, npux_engine_get_result);
+}
+
+static PyObject *engine_close(PyObject *object, PyObject *argument)
+{
+    struct engine_object *self = (struct engine_object *)object;
+    double timeout_s = PyFloat_AsDouble(argument);
+    struct npux_close_report report = {0};
+
+    if (timeout_s == -1.0 && PyErr_Occurred())
+        return NULL;
+    if (!self->closed && engine_get(object) == NULL)
+        return NULL;
+    if (!self->closed) {
+        self->closed = true;
+        Py_BEGIN_ALLOW_THREADS
+        npux_engine_close(self->engine, (uint64_t)(timeout_s < 0 ? 0 : timeout_s * 1e9), &report);
+        Py_END_ALLOW_THREADS
+    }
+    return Py_BuildValue("(KnIis)", (unsigned long long)report.n_abandoned, (Py_ssize_t)report.pinned_nbytes,
+                         report.n_stuck, report.acl_code, report.acl_call != NULL ? report.acl_call : "");
+}
+
+static int add_arena(PyObject *dict, const char *name, struct npux_arena *arena)
+{
+    struct npux_arena_stats stats;
+    PyObject *value;
+    int rc;
+
+    npux_arena_stats(arena, &stats);
+    value = Py_BuildValue("(nnnn)", (Py_ssize_t)stats.held_nbytes, (Py_ssize_t)stats.used_nbytes,
+                          (Py_ssize_t)stats.peak_nbytes, (Py_ssize_t)stats.n_maps);
+    rc = value == NULL ? -1 : PyDict_SetItemString(dict, name, value);
+    Py_XDECREF(value);
+    return rc;
+}
+
+static int add_direction(PyObject *dict, const char *name, const struct npux_counters *c, int d)
+{
+    PyObject *value = Py_BuildValue(
+        "{sKsKsKsKsKsKsKsK}", "direct_transfers", (unsigned long long)c->transfers[d][NPUX_DIRECT],
+        "direct_nbytes", (unsigned long long)c->nbytes[d][NPUX_DIRECT], "staged_transfers",
+        (unsigned long long)c->transfers[d][NPUX_STAGED], "staged_nbytes",
+        (unsigned long long)c->nbytes[d][NPUX_STAGED], "empty_transfers",
+        (unsigned long long)c->transfers[d][NPUX_NOTHING], "failed", (unsigned long long)c->failed[d],
+        "copies", (unsigned long long)c->copies[d], "reissued", (unsigned long long)c->reissued[d]);
+    int rc = value == NULL ? -1 : PyDict_SetItemString(dict, name, value);
+    Py_XDECREF(value);
+    return rc;
+}
+
+static PyObject *engine_stats(PyObject *object, PyObject *unused)
+{
+    struct npux_engine *e = engine_get(object);
+    struct npux_counters counters;
+    unsigned long long pending;
+    PyObject *dict, *value;
+
+    if (e == NULL)
+        return NULL;
+    pthread_mutex_lock(&e->sched.mu);
+    counters = e->sched.counters;
+    pending = e->sched.n_pending;
+    pthread_mutex_unlock(&e->sched.mu);
+    dict = PyDict_New();
+    value = PyLong_FromUnsignedLongLong(pending);
+    if (dict == NULL || value == NULL || PyDict_SetItemString(dict, "pending", value) < 0 ||
+        add_direction(dict, "h2d", &counters, NPUX_H2D) < 0 ||
+        add_direction(dict, "d2h", &counters, NPUX_D2H) < 0 ||
+        add_arena(dict, "device", e->device_arena) < 0 || add_arena(dict, "pinned", e->pinned_arena) < 0 ||
+        add_arena(dict, "staging_h2d", e->staging_arena[NPUX_H2D]) < 0 ||
+        add_arena(dict, "staging_d2h", e->staging_arena[NPUX_D2H]) < 0 ||
+        add_arena(dict, "results", e->result_arena) < 0)
+        Py_CLEAR(dict);
+    Py_XDECREF(value);
+    return dict;
+}
+
+static PyObject *engine_pending(PyObject *object, void *closure)
+{
+    struct engine_object *self = (struct engine_object *)object;
+    if (self->closed || self->forks != npux_py_forks())
+        return PyLong_FromLong(0);
+    return PyLong_FromUnsignedLongLong(npux_engine_pending(self->engine));
+}
+
+static PyObject *engine_closed(PyObject *object, void *closure)
+{
+    return PyBool_FromLong(((struct engine_object *)object)->closed);
+}
+
+static PyObject *engine_faults_known(PyObject *object, void *closure)
+{
+    struct npux_engine *e = engine_get(object);
+    return e == NULL ? NULL : PyBool_FromLong(e->runtime->faults_known);
+}
+
+static PyMethodDef methods[] = {
+    {"submit", (PyCFunction)(void (*)(void))engine_submit, METH_FASTCALL,
+     "submit(port, handle, direction, array, block, offset) -> bool\n\n"
+     "One transfer: direction 0 to the device, 1 to the host. True when the source is captured."},
+    {"submit_many", engine_submit_many, METH_VARARGS,
+     "submit_many(port, handle, direction, [(array, block, offset), ...]) -> bool\n\n"
+     "Several transfers as one request with one completion."},
+    {"pinned", engine_pinned, METH_O, "pinned(nbytes) -> Block\n\nPage-locked host memory."},
+    {"result", engine_result, METH_O, "result(nbytes) -> Block\n\nOrdinary host memory for a result."},
+    {"stats", engine_stats, METH_NOARGS, "stats() -> dict\n\nCounters and memory, as of now."},
+    {"close", engine_close, METH_O,
+     "close(timeout_s) -> tuple[int, int, int, int, str]\n\n"
+     "Drains and tears down: abandoned transfers, pinned bytes still in use, stuck threads, first error."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef getset[] = {
+    {"pending", engine_pending, NULL, "Transfers submitted and not finished.", NULL},
+    {"closed", engine_closed, NULL, "Whether close was called.", NULL},
+    {"faults_known", engine_faults_known, NULL, "The runtime reports which asynchronous copy failed.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyMemberDef members[] = {
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(struct engine_object, weakrefs), READONLY, NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyType_Slot slots[] = {
+    {Py_tp_new, engine_new},      {Py_tp_dealloc, engine_dealloc}, {Py_tp_methods, methods},
+    {Py_tp_getset, getset},       {Py_tp_members, members},
+    {Py_tp_doc, "Engine(library, device, staging_nbytes, chunk_nbytes, inline_nbytes, result_nbytes, "
+                "n_lanes)\n\nOne device with its threads and memory."},
+    {0, NULL},
+};
+
+static PyType_Spec spec = {
+    .name = "npu_xfer._native.Engine",
+    .basicsize = sizeof(struct engine_object),
+    .flags = Py_TPFLAGS_DEFAULT,
+    .slots = slots,
+};
+
+int npux_py_add_engine(PyObject *module)
+{
+    npux_py_engine_type = (PyTypeObject *)PyType_FromSpec(&spec);
+    if (npux_py_engine_type == NULL)
+        return -1;
+    Py_INCREF(npux_py_engine_type);
+    return PyModule_AddObject(module, "Engine", (PyObject *)npux_py_engine_type);
+}

@@ -1,0 +1,199 @@
+/* port_type.c - Port: the doorbell of one event loop or one blocking thread. */
+#include "py/native.h"
+
+#include <errno.h>
+#include <poll.h>
+
+struct port_object {
+    PyObject_HEAD
+    struct npux_port *port;
+    int forks;
+};
+
+PyTypeObject *npux_py_port_type;
+
+struct npux_port *npux_py_port_get(PyObject *object)
+{
+    return ((struct port_object *)object)->port;
+}
+
+static PyObject *port_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    allocfunc alloc = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
+    struct port_object *self = (struct port_object *)alloc(type, 0);
+
+    if (self == NULL)
+        return NULL;
+    self->forks = npux_py_forks();
+    self->port = npux_port_new();
+    if (self->port == NULL) {
+        Py_DECREF(self);
+        return PyErr_SetFromErrno(PyExc_OSError);
+    }
+    return (PyObject *)self;
+}
+
+static void port_dealloc(PyObject *object)
+{
+    struct port_object *self = (struct port_object *)object;
+    PyTypeObject *type = Py_TYPE(object);
+    freefunc free_object = (freefunc)PyType_GetSlot(type, Py_tp_free);
+
+    if (self->port != NULL && self->forks == npux_py_forks()) {
+        npux_port_close(self->port);
+        npux_port_unref(self->port);
+    }
+    free_object(self);
+    Py_DECREF(type);
+}
+
+static PyObject *port_fileno(PyObject *object, PyObject *unused)
+{
+    return PyLong_FromLong(npux_py_port_get(object)->fd);
+}
+
+static const char *direction_name(const struct npux_op *op)
+{
+    return op->direction == NPUX_H2D ? "h2d" : "d2h";
+}
+
+/* What became of one op: an exception, the Block that was made for it, or None. */
+static PyObject *op_outcome(struct npux_op *op, int32_t device)
+{
+    if (op->err != NULL)
+        return npux_py_make_error(op->err, direction_name(op), (Py_ssize_t)op->host.nbytes, op->err_stream,
+                                  device);
+    if (op->fresh && op->device != NULL) {
+        npux_block_ref(op->device);
+        return npux_py_block_new(op->device);
+    }
+    Py_RETURN_NONE;
+}
+
+static PyObject *request_outcome(struct npux_request *request, int32_t device)
+{
+    PyObject *tuple = PyTuple_New((Py_ssize_t)request->n_ops);
+
+    for (uint32_t i = 0; tuple != NULL && i < request->n_ops; i++) {
+        PyObject *outcome = op_outcome(&request->ops[i], device);
+        if (outcome == NULL)
+            Py_CLEAR(tuple);
+        else
+            PyTuple_SetItem(tuple, (Py_ssize_t)i, outcome);
+    }
+    return tuple;
+}
+
+/* Appends (handle, outcome) for one note and frees what it ends. */
+static int reap_note(const struct npux_note *note, PyObject *list)
+{
+    struct npux_request *request = note->request;
+    struct npux_py_request *pr = request->user;
+    PyObject *outcome, *pair;
+    int rc = -1;
+
+    if (pr == NULL) /* an abandoned request, whose user has been told */
+        return 0;
+    if (note->what == NPUX_CAPTURED) {
+        npux_py_release_captured(request);
+        Py_INCREF(Py_None);
+        outcome = Py_None;
+    } else {
+        outcome = request_outcome(request, pr->device);
+    }
+    if (outcome != NULL) {
+        pair = PyTuple_Pack(2, pr->handle, outcome);
+        Py_DECREF(outcome);
+        rc = pair == NULL ? -1 : PyList_Append(list, pair);
+        Py_XDECREF(pair);
+    }
+    if (note->what == NPUX_DONE) {
+        request->user = NULL;
+        if (!request->abandoned) {
+            npux_request_free(request);
+            npux_py_request_free(pr);
+        } /* else a DMA may still use the buffers: the exports, the handle and the engine are kept for good */
+    }
+    return rc;
+}
+
+static int reap_notes(struct npux_note *notes, PyObject *list)
+{
+    int rc = 0;
+
+    while (notes != NULL) { /* all of them, also after a failure: each holds references */
+        struct npux_note *next = notes->next;
+        if (reap_note(notes, list) < 0)
+            rc = -1;
+        notes = next;
+    }
+    return rc;
+}
+
+static PyObject *port_reap(PyObject *object, PyObject *unused)
+{
+    PyObject *list = PyList_New(0);
+    PyObject *buried = PyList_New(0); /* of ports that nobody drains any more: only let go of */
+
+    if (list == NULL || buried == NULL || reap_notes(npux_port_drain(npux_py_port_get(object)), list) < 0 ||
+        reap_notes(npux_graveyard_drain(), buried) < 0)
+        Py_CLEAR(list);
+    Py_XDECREF(buried);
+    return list;
+}
+
+static PyObject *port_wait(PyObject *object, PyObject *argument)
+{
+    struct pollfd fd = {.fd = npux_py_port_get(object)->fd, .events = POLLIN};
+    double timeout_s = PyFloat_AsDouble(argument);
+    int n, error;
+
+    if (timeout_s == -1.0 && PyErr_Occurred())
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    n = poll(&fd, 1, timeout_s < 0 ? -1 : (int)(timeout_s * 1000.0 + 0.999));
+    error = errno;
+    Py_END_ALLOW_THREADS
+    if (n < 0 && error != EINTR) {
+        errno = error;
+        return PyErr_SetFromErrno(PyExc_OSError);
+    }
+    if (PyErr_CheckSignals() < 0)
+        return NULL;
+    return PyBool_FromLong(n > 0);
+}
+
+static PyMethodDef methods[] = {
+    {"fileno", port_fileno, METH_NOARGS, "fileno() -> int\n\nReadable when reap has something to return."},
+    {"reap", port_reap, METH_NOARGS,
+     "reap() -> list[tuple[object, tuple | None]]\n\n"
+     "What happened since the last call, oldest first: (handle, None) when the sources are captured,\n"
+     "(handle, outcomes) when the request is done. An outcome is a Block, None or an exception."},
+    {"wait", port_wait, METH_O,
+     "wait(timeout_s) -> bool\n\nBlocks until the doorbell rings; negative: without limit."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot slots[] = {
+    {Py_tp_new, port_new},
+    {Py_tp_dealloc, port_dealloc},
+    {Py_tp_methods, methods},
+    {Py_tp_doc, "Port()\n\nWhere completions arrive. One per event loop or blocking thread."},
+    {0, NULL},
+};
+
+static PyType_Spec spec = {
+    .name = "npu_xfer._native.Port",
+    .basicsize = sizeof(struct port_object),
+    .flags = Py_TPFLAGS_DEFAULT,
+    .slots = slots,
+};
+
+int npux_py_add_port(PyObject *module)
+{
+    npux_py_port_type = (PyTypeObject *)PyType_FromSpec(&spec);
+    if (npux_py_port_type == NULL)
+        return -1;
+    Py_INCREF(npux_py_port_type);
+    return PyModule_AddObject(module, "Port", (PyObject *)npux_py_port_type);
+}

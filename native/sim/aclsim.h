@@ -1,0 +1,91 @@
+/* aclsim.h - control of the simulated ACL library, beside the ACL functions themselves.
+ *
+ * Only libascendcl_sim.so exports these. A program asks for aclsim_abi first: if dlsym does not find it,
+ * the library is not the simulator.
+ *
+ * Threads: every function may be called from any thread, with or without an ACL context.
+ * Locks:   taken inside; no function here blocks on simulated work.
+ */
+#ifndef NPUX_ACLSIM_H
+#define NPUX_ACLSIM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define ACLSIM_ABI 1
+
+/* Directions of a DMA engine. */
+enum { ACLSIM_H2D = 0, ACLSIM_D2H = 1, ACLSIM_D2D = 2, ACLSIM_N_DIRECTIONS = 3 };
+
+/* The link model of one device. Everything is 0 in "instant", which is the default. */
+struct aclsim_link {
+    uint64_t h2d_bytes_per_s; /* 0: no time for bytes */
+    uint64_t d2h_bytes_per_s;
+    uint64_t d2d_bytes_per_s;
+    uint64_t latency_ns; /* added to each copy, on the engine */
+    uint64_t submit_ns;  /* time the submitting thread spends in each asynchronous call */
+    uint32_t move_bytes; /* 1: bytes are copied (default); 0: timing only, for speed measurements */
+    uint32_t reserved;
+};
+
+/* What happened so far; see also aclsim_call_count. */
+struct aclsim_counters {
+    uint64_t copies[3];        /* executed copies by direction */
+    uint64_t bytes[3];         /* bytes of these */
+    uint64_t failed_copies;    /* copies that ended in an error */
+    uint64_t pageable_copies;  /* asynchronous copies of ordinary memory, executed synchronously */
+    uint64_t unaligned_copies; /* asynchronous copies with an address that is not 64-byte aligned */
+    uint64_t live_streams;
+    uint64_t live_events;
+    uint64_t live_device_blocks;
+    uint64_t live_device_bytes;
+    uint64_t live_pinned_blocks;
+    uint64_t live_pinned_bytes;
+};
+
+int aclsim_abi(void); /* ACLSIM_ABI */
+
+/* Number of devices (1 to 64). Refused (-1) while a device is set. Default: ACLSIM_DEVICES or 1. */
+int aclsim_set_device_count(uint32_t count);
+
+/* device -1: all devices, also those set later. 0 on success. */
+int aclsim_set_link(int32_t device, const struct aclsim_link *link);
+int aclsim_get_link(int32_t device, struct aclsim_link *link);
+
+/* A held engine or stream starts no further copy; a copy that runs already ends. Holds nest by count.
+ * Engine holds are remembered for a device that is not set yet. */
+int aclsim_hold_engine(int32_t device, int direction);
+int aclsim_release_engine(int32_t device, int direction);
+int aclsim_hold_stream(void *stream);
+int aclsim_release_stream(void *stream);
+/* Tasks submitted to streams of this device and not finished; -1 for a bad device. */
+int64_t aclsim_pending_tasks(int32_t device);
+
+/* The nth copy (1 = the next) that starts executing in this direction (-1: any) on this device (-1: any)
+ * fails with code: it moves no byte, its stream goes on, and the next synchronisation of that stream
+ * returns code once. Returns an id > 0, or -1. Several may be armed; each fires once. */
+int64_t aclsim_fail_copy(int32_t device, int direction, uint64_t nth, int32_t code);
+/* The nth call (1 = the next) of the ACL function `name` returns code and does nothing else. */
+int64_t aclsim_fail_call(const char *name, uint64_t nth, int32_t code);
+/* Disarms everything that has not fired; returns how many that were. */
+int64_t aclsim_clear_faults(void);
+
+/* Calls of one ACL function: by the calling thread's kernel id, or by all threads for tid 0.
+ * -1 for a name that is not an ACL function. */
+int64_t aclsim_call_count(const char *name, uint64_t tid);
+void aclsim_counters(struct aclsim_counters *out);
+void aclsim_reset_counters(void); /* call counts and executed-copy counts; not the live counts */
+
+/* Copies between device memory and host memory outside of any stream, for tests that look or plant.
+ * 0, or -1 when [device_ptr, device_ptr + nbytes) is not one live device block. */
+int aclsim_peek(const void *device_ptr, void *host, size_t nbytes);
+int aclsim_poke(void *device_ptr, const void *host, size_t nbytes);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,370 @@
+/* engine.c - the DMA engines: one thread per (device, direction) executes the copies.
+ *
+ * Threads: the engine threads, started on first use, never joined, all signals blocked.
+ * Locks:   sim.mu, released while bytes move, while modelled time passes and while callbacks run.
+ * Owns:    the front tasks of a running stream: between "running = true" and the publication nobody else
+ *          reads or finishes them.
+ * Invariant: a copy becomes visible as finished after its bytes, its counts and its callbacks, and not before
+ *          its modelled end.
+ */
+#include "sim/sim.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+
+enum {
+    BATCH_TASKS = 64,         /* tasks per turn without a time model ... */
+    BATCH_BYTES = 256 * 1024, /* ... and bytes after which the turn ends */
+    IDLE_SPIN_NS = 15000      /* an idle engine looks this long before it sleeps */
+};
+
+struct turn {
+    struct sim_engine *e;
+    struct sim_stream *s;
+    bool move;
+    struct sim_ref dst, src; /* pinned from one task to the next */
+    uint64_t n_copies, n_bytes, moved;
+};
+
+bool sim_link_timed(const struct aclsim_link *link)
+{
+    return (link->h2d_bytes_per_s | link->d2h_bytes_per_s | link->d2d_bytes_per_s | link->latency_ns) != 0;
+}
+
+void sim_spend_submit(struct sim_device *dev)
+{
+    uint64_t ns = atomic_load_explicit(&dev->submit_ns, memory_order_relaxed), end;
+
+    if (ns == 0)
+        return;
+    for (end = sim_now_ns() + ns; sim_now_ns() < end;)
+        sim_relax();
+}
+
+uint64_t sim_engine_charge(struct sim_engine *e, const struct aclsim_link *link, uint64_t ready_ns,
+                           uint64_t nbytes)
+{
+    const uint64_t rates[] = {link->h2d_bytes_per_s, link->d2h_bytes_per_s, link->d2d_bytes_per_s};
+    uint64_t rate = rates[e->dir], start = e->free_ns, cost = link->latency_ns;
+
+    if (start < ready_ns) {
+        start = ready_ns;
+        e->rest = 0;
+    }
+    if (rate != 0) { /* exact over many copies: the rest goes to the next one */
+        unsigned __int128 units = (unsigned __int128)nbytes * 1000000000u + e->rest;
+
+        cost += (uint64_t)(units / rate);
+        e->rest = (uint64_t)(units % rate);
+    }
+    e->free_ns = start + cost;
+    return e->free_ns;
+}
+
+/* --- one task --- */
+
+/* Makes *held a pin on ref. false: the block is gone, or there is none. */
+static bool hold_block(struct sim_ref *held, struct sim_block *block, uint32_t gen)
+{
+    struct sim_ref ref = {block, gen};
+
+    if (block == NULL)
+        return false;
+    if (held->block == block && held->gen == gen)
+        return sim_ref_live(ref); /* still pinned, but freed since: no further copy may use it */
+    if (held->block != NULL)
+        sim_block_unpin(held->block);
+    held->block = NULL;
+    if (!sim_block_pin(ref))
+        return false;
+    *held = ref;
+    return true;
+}
+
+static bool inside(const struct sim_block *b, const void *ptr, size_t nbytes)
+{
+    size_t offset = (uintptr_t)ptr - b->base;
+
+    return offset < b->nbytes && nbytes <= b->nbytes - offset;
+}
+
+static aclError execute(struct turn *turn, const struct sim_task *t)
+{
+    const char *src = t->copy.src;
+    char *dst = t->copy.dst;
+    aclError code;
+
+    if (t->kind == SIM_COPY && atomic_load_explicit(&sim_n_copy_faults, memory_order_acquire) != 0) {
+        code = sim_fault_copy(turn->e->dev->id, turn->e->dir);
+        if (code != 0)
+            return code;
+    }
+    if (!hold_block(&turn->dst, t->copy.dst_block, t->copy.dst_gen) ||
+        !inside(t->copy.dst_block, dst, t->copy.nbytes))
+        return ACL_ERROR_RT_TS_ERROR;
+    dst += t->copy.dst_block->delta;
+    if (t->kind == SIM_MEMSET) {
+        if (turn->move)
+            memset(dst, t->value, t->copy.nbytes);
+        return ACL_SUCCESS;
+    }
+    if ((t->flags & SIM_TASK_OWNS_SRC) == 0) {
+        if (!hold_block(&turn->src, t->copy.src_block, t->copy.src_gen) ||
+            !inside(t->copy.src_block, src, t->copy.nbytes))
+            return ACL_ERROR_RT_TS_ERROR;
+        src += t->copy.src_block->delta;
+    }
+    if (turn->move)
+        memmove(dst, src, t->copy.nbytes);
+    turn->n_copies++;
+    turn->n_bytes += t->copy.nbytes;
+    return ACL_SUCCESS;
+}
+
+/* Counts come before the publication, so that who saw a copy end also sees it counted. */
+static void count_copies(struct turn *turn)
+{
+    if (turn->n_copies == 0)
+        return;
+    atomic_fetch_add_explicit(&sim.tally.copies[turn->e->dir], turn->n_copies, memory_order_relaxed);
+    atomic_fetch_add_explicit(&sim.tally.bytes[turn->e->dir], turn->n_bytes, memory_order_relaxed);
+    turn->n_copies = turn->n_bytes = 0;
+}
+
+/* Without sim.mu: what came before the failed task becomes visible, then the callbacks run, then the failure
+ * is left for the next synchronisation. */
+static void fail_task(struct turn *turn, uint64_t seq, aclError code)
+{
+    struct sim_stream *s = turn->s;
+    const struct sim_task *t = &s->ring[seq & SIM_RING_MASK];
+    struct sim_failure failure = {.code = code,
+                                  .task_id = (uint32_t)(seq & 0xFFFF),
+                                  .dir = t->dir,
+                                  .nbytes = t->copy.nbytes,
+                                  .dst = t->copy.dst,
+                                  .src = t->copy.src};
+
+    count_copies(turn);
+    atomic_fetch_add_explicit(&sim.tally.failed, 1, memory_order_relaxed);
+    pthread_mutex_lock(&sim.mu);
+    sim_stream_publish(s, seq);
+    sim_sched_run();
+    pthread_mutex_unlock(&sim.mu);
+    sim_exception_report(s, &failure, t->tid);
+    pthread_mutex_lock(&sim.mu);
+    s->failure = failure;
+    pthread_mutex_unlock(&sim.mu);
+}
+
+/* --- one turn of one stream --- */
+
+static bool paused(const struct turn *turn)
+{
+    return (atomic_load_explicit(&turn->s->pause, memory_order_relaxed) |
+            atomic_load_explicit(&turn->e->holds, memory_order_relaxed)) != 0;
+}
+
+static void mark_record(const struct sim_task *t, uint64_t *when)
+{
+    if ((t->record.event->flags & ACL_EVENT_TIME_LINE) != 0)
+        *when = sim_now_ns();
+}
+
+/* Runs the front copies of the stream, with the records between them, up to the limits of a batch. Returns
+ * the first task that is not finished. Without sim.mu. */
+static uint64_t run_batch(struct turn *turn, uint64_t seq, uint64_t tail)
+{
+    struct sim_stream *s = turn->s;
+    uint64_t end = tail - seq > BATCH_TASKS ? seq + BATCH_TASKS : tail;
+    bool first = true;
+
+    for (; seq < end; seq++) {
+        struct sim_task *t = &s->ring[seq & SIM_RING_MASK];
+        aclError code;
+
+        if (t->kind == SIM_RECORD) {
+            mark_record(t, &t->when);
+            continue;
+        }
+        if ((t->kind != SIM_COPY && t->kind != SIM_MEMSET) || t->dir != turn->e->dir)
+            break;
+        if (!first && (turn->moved >= BATCH_BYTES || paused(turn)))
+            break;
+        first = false;
+        code = execute(turn, t);
+        turn->moved += t->copy.nbytes;
+        if (code != 0) {
+            fail_task(turn, seq, code);
+            return seq + 1;
+        }
+    }
+    return seq;
+}
+
+/* One copy, visible when its modelled time is over. */
+static uint64_t run_timed(struct turn *turn, uint64_t seq, uint64_t end_ns)
+{
+    aclError code = execute(turn, &turn->s->ring[seq & SIM_RING_MASK]);
+
+    sim_sleep_until(end_ns);
+    if (code != 0)
+        fail_task(turn, seq, code);
+    return seq + 1;
+}
+
+static struct sim_stream *pop(struct sim_engine *e)
+{
+    struct sim_stream *s = e->ready_head;
+
+    e->ready_head = s->ready_next;
+    if (e->ready_head == NULL)
+        e->ready_tail = NULL;
+    s->queued = false;
+    atomic_fetch_sub_explicit(&e->n_ready, 1, memory_order_relaxed);
+    return s;
+}
+
+/* With sim.mu held, and held again at the end. */
+static void take_turn(struct sim_engine *e)
+{
+    struct sim_stream *s = pop(e);
+    struct aclsim_link link = e->dev->link;
+    struct turn turn = {.e = e, .s = s, .move = link.move_bytes != 0};
+    bool timed = sim_link_timed(&link);
+    uint64_t seq = atomic_load_explicit(&s->done, memory_order_relaxed), end_ns = 0;
+    uint64_t tail = atomic_load_explicit(&s->tail, memory_order_relaxed);
+
+    if (atomic_load_explicit(&s->pause, memory_order_relaxed) != 0)
+        return; /* who ends the pause pushes the stream again */
+    if (timed) {
+        const struct sim_task *t = &s->ring[seq & SIM_RING_MASK];
+
+        end_ns =
+            sim_engine_charge(e, &link, t->when > s->last_end_ns ? t->when : s->last_end_ns, t->copy.nbytes);
+    }
+    s->running = true;
+    pthread_mutex_unlock(&sim.mu);
+    seq = timed ? run_timed(&turn, seq, end_ns) : run_batch(&turn, seq, tail);
+    if (turn.dst.block != NULL)
+        sim_block_unpin(turn.dst.block);
+    if (turn.src.block != NULL)
+        sim_block_unpin(turn.src.block);
+    count_copies(&turn);
+    pthread_mutex_lock(&sim.mu);
+    if (timed && end_ns > s->last_end_ns)
+        s->last_end_ns = end_ns;
+    sim_stream_publish(s, seq);
+    s->running = false;
+    if (s->closing)
+        pthread_cond_broadcast(&s->cv);
+    sim_sched_push(s);
+    sim_sched_run();
+}
+
+/* --- the thread --- */
+
+static void spin_idle(struct sim_engine *e)
+{
+    enum { LOOKS = 16 };
+    uint64_t end = sim_now_ns() + IDLE_SPIN_NS;
+
+    while (sim_now_ns() < end)
+        for (int i = 0; i < LOOKS; i++) {
+            if (atomic_load_explicit(&e->n_ready, memory_order_relaxed) != 0)
+                return;
+            sim_relax();
+        }
+}
+
+static bool has_work(const struct sim_engine *e)
+{
+    return e->ready_head != NULL && atomic_load_explicit(&e->holds, memory_order_relaxed) == 0;
+}
+
+static void *engine_main(void *arg)
+{
+    static const char *const names[] = {"aclsim-h2d", "aclsim-d2h", "aclsim-d2d"};
+    struct sim_engine *e = arg;
+
+    prctl(PR_SET_TIMERSLACK, 1UL); /* modelled times are microseconds */
+    prctl(PR_SET_NAME, names[e->dir]);
+    pthread_mutex_lock(&sim.mu);
+    for (;;) {
+        if (!has_work(e) && atomic_load_explicit(&e->holds, memory_order_relaxed) == 0) {
+            pthread_mutex_unlock(&sim.mu);
+            spin_idle(e);
+            pthread_mutex_lock(&sim.mu);
+        }
+        while (!has_work(e)) {
+            e->sleeping = true;
+            pthread_cond_wait(&e->cv, &sim.mu);
+        }
+        e->sleeping = false;
+        while (has_work(e))
+            take_turn(e);
+    }
+    return NULL;
+}
+
+static void start(struct sim_engine *e)
+{
+    sigset_t all, before;
+    pthread_attr_t attr;
+    pthread_t thread;
+
+    pthread_attr_init(&attr);
+    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before); /* the program's signals go to its own threads */
+    if (pthread_create(&thread, &attr, engine_main, e) != 0) {
+        fputs("aclsim: cannot start an engine thread\n", stderr);
+        abort();
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attr);
+    e->started = true;
+}
+
+void sim_engine_wake(struct sim_engine *e)
+{
+    if (!e->sleeping || !has_work(e))
+        return;
+    e->sleeping = false;
+    pthread_cond_signal(&e->cv);
+}
+
+void sim_engine_queue(struct sim_engine *e, struct sim_stream *s)
+{
+    s->queued = true;
+    s->ready_next = NULL;
+    if (e->ready_tail != NULL)
+        e->ready_tail->ready_next = s;
+    else
+        e->ready_head = s;
+    e->ready_tail = s;
+    atomic_fetch_add_explicit(&e->n_ready, 1, memory_order_relaxed);
+    if (!e->started)
+        start(e);
+    sim_engine_wake(e);
+}
+
+void sim_engine_unqueue(struct sim_engine *e, struct sim_stream *s)
+{
+    struct sim_stream *before = NULL, *at = e->ready_head;
+
+    while (at != s) {
+        before = at;
+        at = at->ready_next;
+    }
+    if (before != NULL)
+        before->ready_next = s->ready_next;
+    else
+        e->ready_head = s->ready_next;
+    if (e->ready_tail == s)
+        e->ready_tail = before;
+    s->queued = false;
+    atomic_fetch_sub_explicit(&e->n_ready, 1, memory_order_relaxed);
+}

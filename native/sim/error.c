@@ -1,0 +1,150 @@
+/* error.c - error texts and the last error code, both per thread.
+ *
+ * Threads: each call touches only the calling thread's record. Locks: none.
+ * Owns:    the pending and the shown text of each thread.
+ * Invariant: pending is NULL or a non-empty text that no aclGetRecentErrMsg returned yet (a thread without
+ *          context excepted: there the real library does not consume what it returns).
+ */
+#include "sim/sim.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { MAX_TEXT = 16384, MAX_LINE = 1024 };
+
+static const struct {
+    const char *id, *title, *cause;
+} catalogue[] = {
+    {"EE1001", "Invalid_Argument", "An argument does not fit the other arguments of the call."},
+    {"EE1002", "Stream_Synchronize_Timeout", "The work queued on the stream did not end in time."},
+    {"EE1003", "Invalid_Argument_Range", "A value lies outside of the range that the call accepts."},
+    {"EE1006", "Unsupported_Argument", "The value is known but not supported here."},
+    {"EE1010", "Foreign_Object", "The object was made in another context than the current one."},
+    {"EE1017", "Invalid_Handle", "The handle was destroyed, or is of another type."},
+    {"EE1018", "Wrong_Call_Sequence", "A call that has to come before this one is missing."},
+    {"EE1023", "Resource_Exhausted", "Every object of this kind is in use."},
+    {"EE9999", "Inner_Error", NULL},
+    {"EH0001", "Invalid_Argument", NULL},
+    {"EH0003", "Invalid_File", NULL},
+    {"EH0004", "Invalid_File", NULL},
+    {"EH0007", "Invalid_Argument", "The value is not a member of the enumeration."},
+    {"EH0008", "Null_Pointer", "A pointer argument must not be null."},
+};
+
+static void append(struct sim_thread *self, const char *text)
+{
+    size_t have = self->pending != NULL ? strlen(self->pending) : 0, more = strlen(text);
+    char *grown;
+
+    if (have + more >= MAX_TEXT) /* nobody reads them: keep the newest */
+        have = 0;
+    grown = realloc(self->pending, have + more + 1);
+    if (grown == NULL)
+        return;
+    memcpy(grown + have, text, more + 1);
+    self->pending = grown;
+}
+
+static void add_message(struct sim_thread *self, aclError code, const char *id, const char *line)
+{
+    char text[MAX_LINE * 2], stamp[64];
+    const char *title = "Error", *cause = NULL;
+    struct timespec now;
+    struct tm tm;
+
+    for (size_t i = 0; i < sizeof(catalogue) / sizeof(catalogue[0]); i++)
+        if (strcmp(catalogue[i].id, id) == 0) {
+            title = catalogue[i].title;
+            cause = catalogue[i].cause;
+        }
+    clock_gettime(CLOCK_REALTIME, &now);
+    localtime_r(&now.tv_sec, &tm);
+    strftime(stamp, sizeof(stamp), "%Y-%m-%d-%H:%M:%S", &tm);
+    snprintf(text, sizeof(text),
+             "[PID: %d] %s.%03ld.%03ld %s(%s): %s\n%s%s%sTraceBack (most recent call last):\n\tthe simulated "
+             "runtime returned %d\n",
+             (int)getpid(), stamp, now.tv_nsec / 1000000, now.tv_nsec / 1000 % 1000, title, id, line,
+             cause != NULL ? "\tPossible Cause: " : "", cause != NULL ? cause : "", cause != NULL ? "\n" : "",
+             code);
+    append(self, text);
+}
+
+static struct sim_thread *this_thread(void)
+{
+    return sim_self != NULL ? sim_self : sim_thread_slow();
+}
+
+aclError sim_fail_quiet(aclError code)
+{
+    /* 1000xx is made by the layer above the runtime, which does not keep a last error. */
+    if (code < 100000 || code > 100999)
+        this_thread()->last_error = code;
+    return code;
+}
+
+aclError sim_fail(aclError code, const char *id, const char *fmt, ...)
+{
+    char line[MAX_LINE];
+    va_list args;
+
+    va_start(args, fmt);
+    vsnprintf(line, sizeof(line), fmt, args);
+    va_end(args);
+    add_message(this_thread(), code, id, line);
+    return sim_fail_quiet(code);
+}
+
+aclError sim_fail_null(const char *what)
+{
+    return sim_fail(ACL_ERROR_INVALID_PARAM, "EH0008", "%s is null", what);
+}
+
+aclError sim_fail_failure(const struct sim_stream *s, const struct sim_failure *failure)
+{
+    static const char *const copy_types[] = {"H2D", "D2H", "D2D"};
+
+    return sim_fail(failure->code, "EE9999",
+                    "async copy failed, device_id=%d, stream_id=%d, task_id=%u, copy_type=%s, length=%llu, "
+                    "dst_addr=%p, src_addr=%p",
+                    s->dev->id, s->id, failure->task_id, copy_types[failure->dir],
+                    (unsigned long long)failure->nbytes, failure->dst, failure->src);
+}
+
+const char *aclGetRecentErrMsg(void)
+{
+    SIM_COUNT(aclGetRecentErrMsg);
+    free(self->shown);
+    self->shown = NULL;
+    if (sim_current(self) == NULL) {
+        add_message(self, ACL_ERROR_RT_CONTEXT_NULL, "EE1018",
+                    "the device's messages need a current context, and this thread has none");
+        self->shown = strdup(self->pending != NULL ? self->pending : "");
+        return self->shown;
+    }
+    self->shown = self->pending;
+    self->pending = NULL;
+    return self->shown;
+}
+
+aclError aclrtPeekAtLastError(aclrtLastErrLevel level)
+{
+    SIM_CALL(aclrtPeekAtLastError);
+    if (level != ACL_RT_THREAD_LEVEL)
+        return sim_fail(ACL_ERROR_INVALID_PARAM, "EH0007", "level %d is unknown", (int)level);
+    return self->last_error;
+}
+
+aclError aclrtGetLastError(aclrtLastErrLevel level)
+{
+    SIM_CALL(aclrtGetLastError);
+    aclError code = self->last_error;
+
+    if (level != ACL_RT_THREAD_LEVEL)
+        return sim_fail(ACL_ERROR_INVALID_PARAM, "EH0007", "level %d is unknown", (int)level);
+    self->last_error = ACL_SUCCESS;
+    return code;
+}

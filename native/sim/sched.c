@@ -1,0 +1,284 @@
+/* sched.c - streams as queues: submission, progress, completion, waiting, closing.
+ *
+ * Threads: any; whoever makes a stream's front task runnable also advances the stream.
+ * Locks:   sim.mu held in every function unless the name says otherwise.
+ * Owns:    the rings, from sim_stream_new to the end of sim_stream_close.
+ * Invariant: a stream with unfinished tasks is running on an engine, or queued for one, or in the list of
+ *          what its front waits for, or paused, or in sim.work. sim.work is empty when sim.mu is unlocked.
+ */
+#include "sim/sim.h"
+
+#include <stdlib.h>
+
+static uint64_t done_of(const struct sim_stream *s)
+{
+    return atomic_load_explicit(&s->done, memory_order_relaxed);
+}
+
+static uint64_t tail_of(const struct sim_stream *s)
+{
+    return atomic_load_explicit(&s->tail, memory_order_relaxed);
+}
+
+/* --- ids --- */
+
+static int32_t id_take(struct sim_device *dev)
+{
+    for (uint32_t i = 0; i < SIM_ID_WORDS * 64; i++) {
+        uint32_t id = (dev->next_id + i) % (SIM_ID_WORDS * 64);
+
+        if ((dev->ids[id / 64] >> (id % 64) & 1) == 0) {
+            dev->ids[id / 64] |= UINT64_C(1) << (id % 64);
+            dev->next_id = id + 1; /* the next one is another id, so that a reused id is old */
+            return (int32_t)id;
+        }
+    }
+    return -1;
+}
+
+/* --- progress --- */
+
+void sim_sched_push(struct sim_stream *s)
+{
+    if (s->in_work)
+        return;
+    s->in_work = true;
+    s->work_next = sim.work;
+    sim.work = s;
+}
+
+static void depend(struct sim_stream *s, struct sim_stream **list)
+{
+    s->dep_list = list;
+    s->dep_next = *list;
+    *list = s;
+}
+
+static void undepend(struct sim_stream *s)
+{
+    struct sim_stream **at = s->dep_list;
+
+    while (*at != s)
+        at = &(*at)->dep_next;
+    *at = s->dep_next;
+    s->dep_list = NULL;
+}
+
+static bool wait_over(const struct sim_task *t)
+{
+    return t->wait.on != NULL ? done_of(t->wait.on) > t->wait.seq : t->wait.event->n_done > 0;
+}
+
+/* Takes out of s->dependents those whose wait is over. */
+static void free_dependents(struct sim_stream *s)
+{
+    struct sim_stream **at = &s->dependents;
+
+    while (*at != NULL) {
+        struct sim_stream *d = *at;
+
+        if (wait_over(&d->ring[done_of(d) & SIM_RING_MASK])) {
+            *at = d->dep_next;
+            d->dep_list = NULL;
+            sim_sched_push(d);
+        } else {
+            at = &d->dep_next;
+        }
+    }
+}
+
+void sim_stream_publish(struct sim_stream *s, uint64_t new_done)
+{
+    for (uint64_t seq = done_of(s); seq < new_done; seq++) {
+        struct sim_task *t = &s->ring[seq & SIM_RING_MASK];
+
+        if (t->kind == SIM_RECORD)
+            sim_event_recorded(t->record.event, t->record.gen, t->when);
+        else if (t->kind == SIM_WAIT)
+            atomic_fetch_sub_explicit(&t->wait.event->n_waits, 1, memory_order_release);
+        else if ((t->flags & SIM_TASK_OWNS_SRC) != 0)
+            free((void *)(uintptr_t)t->copy.src);
+    }
+    /* Release pairs with the acquire of those who look without sim.mu. */
+    atomic_store_explicit(&s->done, new_done, memory_order_release);
+    if (new_done >= s->wake_at || s->closing) {
+        s->wake_at = UINT64_MAX;
+        pthread_cond_broadcast(&s->cv);
+    }
+    if (s->dependents != NULL)
+        free_dependents(s);
+}
+
+static void stamp_record(struct sim_stream *s, struct sim_task *t)
+{
+    if (sim_link_timed(&s->dev->link))
+        t->when = t->when > s->last_end_ns ? t->when : s->last_end_ns;
+    else if ((t->record.event->flags & ACL_EVENT_TIME_LINE) != 0)
+        t->when = sim_now_ns();
+}
+
+static void advance(struct sim_stream *s)
+{
+    while (!s->running && !s->queued && s->dep_list == NULL && done_of(s) != tail_of(s)) {
+        struct sim_task *t = &s->ring[done_of(s) & SIM_RING_MASK];
+
+        if (t->kind == SIM_COPY || t->kind == SIM_MEMSET) {
+            if (atomic_load_explicit(&s->pause, memory_order_relaxed) == 0)
+                sim_engine_queue(&s->dev->engine[t->dir], s);
+            return;
+        }
+        if (t->kind == SIM_WAIT && !wait_over(t)) {
+            depend(s, t->wait.on != NULL ? &t->wait.on->dependents : &t->wait.event->blocked);
+            return;
+        }
+        if (t->kind == SIM_WAIT && t->wait.on != NULL && t->wait.on->last_end_ns > s->last_end_ns)
+            s->last_end_ns = t->wait.on->last_end_ns;
+        if (t->kind == SIM_RECORD)
+            stamp_record(s, t);
+        sim_stream_publish(s, done_of(s) + 1);
+    }
+}
+
+void sim_sched_run(void)
+{
+    while (sim.work != NULL) {
+        struct sim_stream *s = sim.work;
+
+        sim.work = s->work_next;
+        s->in_work = false;
+        advance(s);
+    }
+}
+
+/* --- submission --- */
+
+struct sim_task *sim_submit_begin(struct sim_thread *self, struct sim_stream *s, uint8_t kind)
+{
+    struct sim_task *t;
+
+    while (!s->closing && tail_of(s) - done_of(s) >= sim_profile.queue_depth)
+        sim_stream_wait(s, tail_of(s) + 1 - sim_profile.queue_depth, SIM_FOREVER);
+    if (s->closing)
+        return NULL;
+    t = &s->ring[tail_of(s) & SIM_RING_MASK];
+    t->kind = kind;
+    t->flags = 0;
+    t->tid = self->tid;
+    t->when = sim_link_timed(&s->dev->link) ? sim_now_ns() : 0;
+    return t;
+}
+
+void sim_submit_commit(struct sim_thread *self, struct sim_stream *s)
+{
+    if (!s->is_default)
+        self->last_task_id = (uint32_t)(tail_of(s) & 0xFFFF);
+    atomic_store_explicit(&s->tail, tail_of(s) + 1, memory_order_release);
+    if (!s->running && !s->queued && s->dep_list == NULL) {
+        sim_sched_push(s);
+        sim_sched_run();
+    }
+}
+
+/* --- waiting --- */
+
+bool sim_stream_wait(struct sim_stream *s, uint64_t target, uint64_t deadline_ns)
+{
+    bool in_time = true;
+
+    while (done_of(s) < target && in_time) {
+        if (target < s->wake_at)
+            s->wake_at = target;
+        in_time = sim_cond_wait_until(&s->cv, deadline_ns);
+    }
+    return done_of(s) >= target;
+}
+
+void sim_stream_spin(struct sim_stream *s, uint64_t target)
+{
+    enum { SPIN_NS = 20000, LOOKS = 16 };
+    uint64_t end_ns = 0;
+
+    while (atomic_load_explicit(&s->done, memory_order_acquire) < target) {
+        uint64_t now = sim_now_ns();
+
+        if (end_ns == 0)
+            end_ns = now + SPIN_NS;
+        if (now >= end_ns)
+            return;
+        for (int i = 0; i < LOOKS; i++)
+            sim_relax();
+    }
+}
+
+/* --- life --- */
+
+struct sim_stream *sim_stream_new(struct sim_context *ctx, uint32_t flags, bool is_default)
+{
+    struct sim_device *dev = ctx->dev;
+    struct sim_stream *s = calloc(1, sizeof(*s));
+
+    if (s == NULL)
+        return NULL;
+    s->ring = aligned_alloc(64, SIM_RING * sizeof(*s->ring)); /* untouched pages cost nothing */
+    s->id = s->ring != NULL ? id_take(dev) : -1;
+    if (s->id < 0) {
+        free(s->ring);
+        free(s);
+        return NULL;
+    }
+    s->ctx = ctx;
+    s->dev = dev;
+    s->flags = flags;
+    s->is_default = is_default;
+    s->wake_at = UINT64_MAX;
+    sim_cond_init(&s->cv);
+    s->next = dev->streams;
+    if (s->next != NULL)
+        s->next->prev = s;
+    dev->streams = s;
+    if (!is_default) {
+        dev->n_streams++;
+        atomic_fetch_add(&sim.tally.live_streams, 1);
+    }
+    atomic_store_explicit(&s->magic, SIM_MAGIC_STREAM, memory_order_release);
+    return s;
+}
+
+/* Nothing may point at the ring any more when it goes. */
+static void drop_tasks(struct sim_stream *s)
+{
+    if (s->queued)
+        sim_engine_unqueue(&s->dev->engine[s->ring[done_of(s) & SIM_RING_MASK].dir], s);
+    if (s->dep_list != NULL)
+        undepend(s);
+    sim_stream_publish(s, tail_of(s));
+    sim_sched_run();
+}
+
+void sim_stream_close(struct sim_stream *s, bool force)
+{
+    struct sim_device *dev = s->dev;
+
+    s->closing = true;
+    atomic_store_explicit(&s->magic, SIM_MAGIC_DEAD, memory_order_release);
+    if (force)
+        atomic_fetch_add_explicit(&s->pause, 1, memory_order_relaxed);
+    while (s->running || (!force && done_of(s) != tail_of(s)))
+        pthread_cond_wait(&s->cv, &sim.mu); /* publish and the end of a turn wake a closing stream */
+    drop_tasks(s);
+    if (s->prev != NULL)
+        s->prev->next = s->next;
+    else
+        dev->streams = s->next;
+    if (s->next != NULL)
+        s->next->prev = s->prev;
+    if (!s->is_default) {
+        dev->n_streams--;
+        atomic_fetch_sub(&sim.tally.live_streams, 1);
+    }
+    dev->ids[s->id / 64] &= ~(UINT64_C(1) << (s->id % 64));
+    free(s->ring);
+    s->ring = NULL;
+    s->grave_next = sim.dead_streams;
+    sim.dead_streams = s;
+}

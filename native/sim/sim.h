@@ -1,0 +1,349 @@
+/* sim.h - internal structures of the simulated ACL library.
+ *
+ * Threads: any number of callers, plus one engine thread per (device, direction) that was ever used.
+ * Locks:   sim.mu (devices, contexts, streams, events, engines), then as leaves: the block table's mutex
+ *          (blocks.h), the fault list's, the callback list's, the thread list's. Bytes move and callbacks run
+ *          with no lock held.
+ * Owns:    everything that a handle points to, for the life of the process: a destroyed object keeps its
+ *          memory with another magic, so that a stale handle is recognised and never aliases a new object.
+ * Invariant: per stream, done <= tail <= done + queue depth; tasks [done, tail) are the unfinished ones and
+ *          finish in order.
+ */
+#ifndef ACLSIM_SIM_H
+#define ACLSIM_SIM_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#pragma GCC visibility push(default) /* the only names that leave the library */
+#include "acl/prototypes.h"
+#include "sim/aclsim.h"
+#pragma GCC visibility pop
+
+#include "sim/blocks.h"
+
+enum { SIM_MAX_DEVICES = 64, SIM_RING = 2048, SIM_RING_MASK = SIM_RING - 1, SIM_ID_WORDS = 64 };
+
+#define SIM_FOREVER UINT64_MAX
+
+enum {
+    SIM_MAGIC_STREAM = 0x5354524d,
+    SIM_MAGIC_EVENT = 0x45564e54,
+    SIM_MAGIC_CONTEXT = 0x43545854,
+    SIM_MAGIC_DEAD = 0x44454144
+};
+
+/* What one chip and release does differently from another; later profiles are further instances. */
+struct sim_profile {
+    const char *soc_name;
+    const char *cann_version;
+    int32_t acl_version[3];
+    uint32_t queue_depth; /* outstanding tasks per stream; at most SIM_RING */
+    uint32_t max_streams; /* per device */
+    uint32_t max_events;  /* per device, of the kind that takes a hardware id at creation */
+    uint64_t ns_per_tick; /* event time stamps */
+    uint64_t chunk_bytes; /* one H2D or D2H task moves at most this */
+    uint64_t chunk_d2d_bytes;
+    bool zero_count_ok; /* aclrtMemcpyAsync of 0 bytes is success, not 107000 */
+};
+extern const struct sim_profile sim_profile;
+
+enum sim_fn {
+#define ACL_FN(result, name, need, since, parameters) SIM_FN_##name,
+#include "acl/symbols.def"
+#undef ACL_FN
+    SIM_N_FN
+};
+
+/* --- streams, tasks, engines ------------------------------------------------------------------------- */
+
+enum sim_task_kind { SIM_COPY, SIM_MEMSET, SIM_RECORD, SIM_WAIT, SIM_MARKER };
+
+enum { SIM_TASK_OWNS_SRC = 1 }; /* src is a malloc'd copy that dies with the task (copy kind 5) */
+
+/* 64 bytes, so that a deep queue stays in the cache. Written by the submitter before tail moves, read by
+ * whoever runs the task; when is rewritten by the engine with the modelled completion time. */
+struct sim_task {
+    uint8_t kind;
+    uint8_t dir;
+    uint8_t flags;
+    uint8_t value; /* SIM_MEMSET */
+    uint32_t tid;  /* kernel id of the submitting thread */
+    uint64_t when; /* submission time in ns, 0 when time is not modelled */
+    union {
+        struct {
+            char *dst;
+            const char *src;
+            size_t nbytes;
+            struct sim_block *dst_block; /* NULL: not memory that a DMA engine can reach */
+            struct sim_block *src_block;
+            uint32_t dst_gen;
+            uint32_t src_gen;
+        } copy; /* and SIM_MEMSET, without src */
+        struct {
+            struct sim_event *event;
+            uint64_t gen;
+        } record;
+        struct {
+            struct sim_event *event;
+            struct sim_stream *on; /* NULL: any record of the event that completes */
+            uint64_t seq;
+        } wait;
+    };
+};
+_Static_assert(sizeof(struct sim_task) == 64, "one task, one cache line");
+
+struct sim_failure { /* for the message of the next synchronisation */
+    int32_t code;
+    uint32_t task_id;
+    uint8_t dir;
+    uint64_t nbytes;
+    const void *dst;
+    const void *src;
+};
+
+struct sim_stream {
+    atomic_uint magic;
+    int32_t id;
+    uint32_t flags;
+    bool is_default;
+    bool running; /* an engine executes its front tasks */
+    bool queued;  /* in an engine's ready list */
+    bool closing;
+    struct sim_context *ctx;
+    struct sim_device *dev;
+    struct sim_task *ring;
+    atomic_ullong tail;
+    atomic_ullong done;
+    atomic_uint pause; /* > 0: no further copy starts (holds, forced destruction) */
+    uint32_t holds;
+    pthread_cond_t cv;
+    uint64_t wake_at; /* smallest done that a sleeping thread waits for */
+    uint64_t last_end_ns;
+    struct sim_failure failure;    /* code 0: none */
+    struct sim_stream *dependents; /* streams whose front waits for this one, by dep_next */
+    struct sim_stream *dep_next;
+    struct sim_stream **dep_list; /* the list this stream is in, or NULL */
+    struct sim_stream *ready_next;
+    struct sim_stream *work_next;
+    bool in_work;
+    struct sim_stream *prev, *next; /* the device's live streams */
+    struct sim_stream *grave_next;
+};
+
+struct sim_engine {
+    struct sim_device *dev;
+    int dir;
+    bool started;
+    bool sleeping;
+    atomic_uint holds;
+    atomic_uint n_ready;
+    pthread_cond_t cv;
+    struct sim_stream *ready_head, *ready_tail;
+    uint64_t free_ns; /* modelled time at which the link is idle again */
+    uint64_t rest;    /* fraction of a nanosecond not yet charged, in units of 1/rate */
+};
+
+struct sim_device {
+    int32_t id;
+    uint32_t refs; /* aclrtSetDevice minus aclrtResetDevice */
+    uint32_t n_contexts;
+    uint32_t n_streams; /* user streams */
+    uint32_t n_hw_events;
+    uint32_t next_id;
+    uint64_t ids[SIM_ID_WORDS];
+    struct sim_context *primary;
+    struct sim_stream *streams;
+    struct sim_engine engine[ACLSIM_N_DIRECTIONS];
+    struct aclsim_link link;
+    atomic_ullong submit_ns; /* link.submit_ns, readable without sim.mu */
+    struct sim_heap heap;
+};
+
+struct sim_context {
+    atomic_uint magic;
+    bool is_primary;
+    struct sim_device *dev;
+    struct sim_stream *stream; /* the default stream */
+    struct sim_context *grave_next;
+};
+
+enum sim_event_mode { SIM_EVENT_PLAIN, SIM_EVENT_FLAG, SIM_EVENT_EX }; /* the three creation calls */
+
+struct sim_event {
+    atomic_uint magic;
+    uint8_t mode;
+    uint32_t flags;
+    struct sim_device *dev;
+    atomic_ullong gen;      /* records submitted */
+    atomic_ullong done_gen; /* the latest gen that completed while being the latest */
+    atomic_uint n_waits;    /* unfinished StreamWaitEvent tasks */
+    uint64_t n_done;
+    struct sim_stream *rec_stream; /* latest record: (stream, seq) */
+    uint64_t rec_seq;
+    uint64_t stamp_ns;
+    struct sim_stream *blocked; /* streams that wait for any record, by dep_next */
+    struct sim_event *grave_next;
+};
+
+struct sim_tally { /* see struct aclsim_counters */
+    atomic_ullong copies[ACLSIM_N_DIRECTIONS];
+    atomic_ullong bytes[ACLSIM_N_DIRECTIONS];
+    atomic_ullong failed, pageable, unaligned;
+    atomic_ullong live_streams, live_events;
+};
+
+struct sim_state {
+    pthread_mutex_t mu;
+    atomic_uint n_devices;
+    uint64_t device_bytes;
+    struct sim_device dev[SIM_MAX_DEVICES];
+    struct sim_stream *work; /* streams to advance, by work_next; empty whenever mu is free */
+    struct sim_stream *dead_streams;
+    struct sim_event *dead_events;
+    struct sim_context *dead_contexts;
+    struct sim_tally tally;
+};
+extern struct sim_state sim;
+
+/* --- threads and call counting (thread.c) ------------------------------------------------------------ */
+
+enum { SIM_HITS = 16 };
+
+/* One per thread that ever called in; kept when the thread ends, because its counts stay readable. */
+struct sim_thread {
+    struct sim_thread *next;
+    uint32_t tid;
+    uint32_t last_task_id;
+    struct sim_context *ctx;
+    aclError last_error;
+    char *pending;                   /* error text not read yet, or NULL */
+    char *shown;                     /* what aclGetRecentErrMsg returned last */
+    struct sim_found hits[SIM_HITS]; /* recent lookups, by address */
+    atomic_ullong calls[SIM_N_FN];   /* written by the owner only */
+    uint64_t base[SIM_N_FN];         /* counts at the last reset; thread list lock */
+};
+
+struct sim_thread *sim_thread_slow(void);
+extern _Thread_local struct sim_thread *sim_self __attribute__((visibility("hidden")));
+
+static inline struct sim_thread *sim_enter(enum sim_fn fn)
+{
+    struct sim_thread *self = sim_self != NULL ? sim_self : sim_thread_slow();
+    atomic_ullong *count = &self->calls[fn];
+
+    atomic_store_explicit(count, atomic_load_explicit(count, memory_order_relaxed) + 1, memory_order_relaxed);
+    return self;
+}
+
+/* Counts the call and names the calling thread's record self. */
+#define SIM_COUNT(name)                                       \
+    struct sim_thread *const self = sim_enter(SIM_FN_##name); \
+    (void)self
+
+/* The first line of every ACL function that returns aclError. */
+#define SIM_CALL(name)                                                             \
+    SIM_COUNT(name);                                                               \
+    do {                                                                           \
+        if (atomic_load_explicit(&sim_n_call_faults, memory_order_acquire) != 0) { \
+            aclError fault_ = sim_fault_call(SIM_FN_##name);                       \
+            if (fault_ != 0)                                                       \
+                return fault_;                                                     \
+        }                                                                          \
+    } while (0)
+
+int sim_fn_by_name(const char *name); /* -1: none */
+const char *sim_fn_name(enum sim_fn fn);
+int64_t sim_calls(enum sim_fn fn, uint64_t tid); /* tid 0: all threads */
+void sim_calls_reset(void);
+
+/* --- faults (fault.c) -------------------------------------------------------------------------------- */
+
+extern atomic_uint sim_n_call_faults;
+extern atomic_uint sim_n_copy_faults;
+aclError sim_fault_call(enum sim_fn fn);          /* the code to return, or 0 */
+aclError sim_fault_copy(int32_t device, int dir); /* counts one started copy; its code, or 0 */
+
+/* --- state and time (state.c) ------------------------------------------------------------------------ */
+
+void sim_once(void); /* reads the environment the first time */
+uint64_t sim_now_ns(void);
+void sim_sleep_until(uint64_t when_ns);                             /* sleeps, then spins for the last part */
+void sim_cond_init(pthread_cond_t *cv);                             /* on CLOCK_MONOTONIC */
+bool sim_cond_wait_until(pthread_cond_t *cv, uint64_t deadline_ns); /* with sim.mu; false: deadline passed */
+
+/* In a loop that waits for another thread. */
+static inline void sim_relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+/* --- errors (error.c) -------------------------------------------------------------------------------- */
+
+/* Leaves the text for aclGetRecentErrMsg, remembers code as the thread's last error unless the ACL layer
+ * itself makes it (1000xx), and returns code. */
+aclError sim_fail(aclError code, const char *id, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+aclError sim_fail_quiet(aclError code); /* no text */
+aclError sim_fail_null(const char *what);
+aclError sim_fail_failure(const struct sim_stream *s, const struct sim_failure *failure);
+
+/* --- devices and contexts (device.c) ----------------------------------------------------------------- */
+
+struct sim_context *sim_current(struct sim_thread *self); /* NULL without a live one; no message */
+aclError sim_need_context(struct sim_thread *self, struct sim_context **ctx); /* 0 or 107002 with text */
+
+/* --- scheduling (sched.c); all with sim.mu held unless said otherwise -------------------------------- */
+
+struct sim_stream *sim_stream_new(struct sim_context *ctx, uint32_t flags, bool is_default);
+/* Waits for its work, or drops it; the handle is dead when this starts. Unlocks sim.mu while waiting. */
+void sim_stream_close(struct sim_stream *s, bool force);
+/* Waits for room. NULL when the stream was closed meanwhile. The caller fills the task, then commits
+ * without unlocking. */
+struct sim_task *sim_submit_begin(struct sim_thread *self, struct sim_stream *s, uint8_t kind);
+void sim_submit_commit(struct sim_thread *self, struct sim_stream *s);
+void sim_stream_publish(struct sim_stream *s, uint64_t new_done); /* then sim_sched_run */
+void sim_sched_push(struct sim_stream *s);
+void sim_sched_run(void);
+bool sim_stream_wait(struct sim_stream *s, uint64_t target, uint64_t deadline_ns); /* false: too late */
+void sim_stream_spin(struct sim_stream *s, uint64_t target); /* without sim.mu; a few microseconds */
+
+/* --- streams (stream.c) ------------------------------------------------------------------------------ */
+
+aclError sim_stream_check(struct sim_stream *s); /* 0 for NULL and live streams, else 107017 */
+aclError sim_stream_own(const struct sim_stream *s, const struct sim_context *ctx); /* 0 or 107003 */
+aclError sim_stream_sync(struct sim_stream *s, uint64_t deadline_ns);               /* without sim.mu */
+aclError sim_timeout_check(int32_t timeout_ms, uint64_t *deadline_ns);
+
+/* --- events (event.c); with sim.mu held -------------------------------------------------------------- */
+
+void sim_event_recorded(struct sim_event *event, uint64_t gen, uint64_t when_ns);
+
+/* --- engines (engine.c) ------------------------------------------------------------------------------ */
+
+bool sim_link_timed(const struct aclsim_link *link);
+void sim_spend_submit(struct sim_device *dev); /* busy for link.submit_ns; without sim.mu */
+/* With sim.mu held: takes the engine's link for nbytes, no earlier than ready_ns; the modelled end. */
+uint64_t sim_engine_charge(struct sim_engine *e, const struct aclsim_link *link, uint64_t ready_ns,
+                           uint64_t nbytes);
+void sim_engine_queue(struct sim_engine *e, struct sim_stream *s); /* this and the next: sim.mu held */
+void sim_engine_unqueue(struct sim_engine *e, struct sim_stream *s);
+void sim_engine_wake(struct sim_engine *e);
+
+/* --- memory (memory.c) ------------------------------------------------------------------------------- */
+
+/* Where ptr points: HOST or DEVICE with *ref filled; UNREGISTERED; or -1 for an address of a device that is
+ * in no live block, which nobody may touch. */
+int sim_locate(struct sim_thread *self, const void *ptr, struct sim_ref *ref);
+
+/* --- exception callbacks (exception.c) --------------------------------------------------------------- */
+
+void sim_exception_report(const struct sim_stream *s, const struct sim_failure *failure, uint32_t tid);
+
+#endif

@@ -1,0 +1,220 @@
+/* stream.c - the ACL functions about streams.
+ *
+ * Threads: any. Locks: sim.mu. Owns: nothing of its own; see sched.c.
+ * Invariant: a stream may be queried and synchronised from any context, but changed only from its own.
+ */
+#include "sim/sim.h"
+
+/* The runtime reports success for these at once; something else than the host schedules them. */
+enum { NOT_HOST_SCHEDULED = ACL_STREAM_PERSISTENT | ACL_STREAM_DEVICE_USE_ONLY | ACL_STREAM_CPU_SCHEDULE };
+
+aclError sim_stream_check(struct sim_stream *s)
+{
+    if (s == NULL || atomic_load_explicit(&s->magic, memory_order_acquire) == SIM_MAGIC_STREAM)
+        return ACL_SUCCESS;
+    return sim_fail(ACL_ERROR_RT_INVALID_HANDLE, "EE1017", "stream %p was destroyed or is no stream",
+                    (void *)s);
+}
+
+aclError sim_stream_own(const struct sim_stream *s, const struct sim_context *ctx)
+{
+    if (s->ctx == ctx)
+        return ACL_SUCCESS;
+    return sim_fail(ACL_ERROR_RT_STREAM_CONTEXT, "EE1010",
+                    "stream %d of device %d is not in the current context", s->id, s->dev->id);
+}
+
+aclError sim_timeout_check(int32_t timeout_ms, uint64_t *deadline_ns)
+{
+    if (timeout_ms == 0 || timeout_ms < -1)
+        return sim_fail(ACL_ERROR_RT_PARAM_INVALID, "EE1003",
+                        "timeout %d, expected value: -1 or (0, 2147483647]", timeout_ms);
+    *deadline_ns = timeout_ms < 0 ? SIM_FOREVER : sim_now_ns() + (uint64_t)timeout_ms * 1000000u;
+    return ACL_SUCCESS;
+}
+
+static aclError create(struct sim_thread *self, aclrtStream *stream, uint32_t flags)
+{
+    struct sim_context *ctx;
+    struct sim_stream *s = NULL;
+
+    if (stream == NULL)
+        return sim_fail_null("stream");
+    if (sim_need_context(self, &ctx) != 0)
+        return ACL_ERROR_RT_CONTEXT_NULL;
+    pthread_mutex_lock(&sim.mu);
+    if (ctx->dev->n_streams < sim_profile.max_streams)
+        s = sim_stream_new(ctx, flags, false);
+    pthread_mutex_unlock(&sim.mu);
+    if (s == NULL)
+        return sim_fail(ACL_ERROR_RT_NO_STREAM_RESOURCE, "EE1023", "device %d has no stream left of %u",
+                        ctx->dev->id, sim_profile.max_streams);
+    *stream = s;
+    return ACL_SUCCESS;
+}
+
+aclError aclrtCreateStream(aclrtStream *stream)
+{
+    SIM_CALL(aclrtCreateStream);
+    return create(self, stream, 0);
+}
+
+aclError aclrtCreateStreamWithConfig(aclrtStream *stream, uint32_t priority, uint32_t flag)
+{
+    SIM_CALL(aclrtCreateStreamWithConfig);
+    (void)priority; /* clamped to 0..7 by the runtime; copies do not compete by priority */
+    return create(self, stream, flag);
+}
+
+static aclError destroy(struct sim_thread *self, struct sim_stream *s, bool force)
+{
+    struct sim_context *ctx;
+    aclError code;
+
+    if (s == NULL)
+        return sim_fail_null("stream");
+    if (sim_stream_check(s) != 0)
+        return ACL_ERROR_RT_INVALID_HANDLE;
+    if (sim_need_context(self, &ctx) != 0)
+        return ACL_ERROR_RT_CONTEXT_NULL;
+    pthread_mutex_lock(&sim.mu);
+    code = sim_stream_check(s); /* again: two threads may destroy it */
+    if (code == 0)
+        code = sim_stream_own(s, ctx);
+    if (code == 0)
+        sim_stream_close(s, force);
+    pthread_mutex_unlock(&sim.mu);
+    return code;
+}
+
+aclError aclrtDestroyStream(aclrtStream stream)
+{
+    SIM_CALL(aclrtDestroyStream);
+    return destroy(self, stream, false);
+}
+
+aclError aclrtDestroyStreamForce(aclrtStream stream)
+{
+    SIM_CALL(aclrtDestroyStreamForce);
+    return destroy(self, stream, true);
+}
+
+static const char *task_name(const struct sim_task *t)
+{
+    static const char *const copies[] = {"MEMCPY_H2D", "MEMCPY_D2H", "MEMCPY_D2D"};
+
+    switch (t->kind) {
+    case SIM_COPY:
+        return copies[t->dir];
+    case SIM_MEMSET:
+        return "MEMSET";
+    case SIM_WAIT:
+        return "STREAM_WAIT_EVENT";
+    default:
+        return "EVENT_RECORD";
+    }
+}
+
+aclError sim_stream_sync(struct sim_stream *s, uint64_t deadline_ns)
+{
+    uint64_t target = atomic_load_explicit(&s->tail, memory_order_acquire);
+    struct sim_failure failure = {0};
+    const char *current = "none";
+    bool in_time;
+
+    if ((s->flags & NOT_HOST_SCHEDULED) != 0)
+        return ACL_SUCCESS;
+    sim_stream_spin(s, target);
+    pthread_mutex_lock(&sim.mu);
+    in_time = sim_stream_wait(s, target, deadline_ns);
+    if (in_time) {
+        failure = s->failure;
+        s->failure.code = 0;
+    } else {
+        current = task_name(&s->ring[atomic_load_explicit(&s->done, memory_order_relaxed) & SIM_RING_MASK]);
+    }
+    pthread_mutex_unlock(&sim.mu);
+    if (!in_time)
+        return sim_fail(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, "EE1002",
+                        "stream %d of device %d did not end in time, its current task is %s", s->id,
+                        s->dev->id, current);
+    return failure.code != 0 ? sim_fail_failure(s, &failure) : ACL_SUCCESS;
+}
+
+/* The stream that a call names: 0, 107017 or 107002. */
+static aclError resolve(struct sim_thread *self, struct sim_stream **s)
+{
+    struct sim_context *ctx;
+
+    if (sim_stream_check(*s) != 0)
+        return ACL_ERROR_RT_INVALID_HANDLE;
+    if (sim_need_context(self, &ctx) != 0)
+        return ACL_ERROR_RT_CONTEXT_NULL;
+    if (*s == NULL)
+        *s = ctx->stream;
+    return ACL_SUCCESS;
+}
+
+aclError aclrtSynchronizeStream(aclrtStream stream)
+{
+    SIM_CALL(aclrtSynchronizeStream);
+    struct sim_stream *s = stream;
+    aclError code = resolve(self, &s);
+
+    return code != 0 ? code : sim_stream_sync(s, SIM_FOREVER);
+}
+
+aclError aclrtSynchronizeStreamWithTimeout(aclrtStream stream, int32_t timeout_ms)
+{
+    SIM_CALL(aclrtSynchronizeStreamWithTimeout);
+    struct sim_stream *s = stream;
+    uint64_t deadline_ns = 0;
+    aclError code = resolve(self, &s);
+
+    if (code == 0)
+        code = sim_timeout_check(timeout_ms, &deadline_ns);
+    return code != 0 ? code : sim_stream_sync(s, deadline_ns);
+}
+
+aclError aclrtStreamQuery(aclrtStream stream, aclrtStreamStatus *status)
+{
+    SIM_CALL(aclrtStreamQuery);
+    struct sim_stream *s = stream;
+    uint64_t done;
+    aclError code;
+
+    if (status == NULL)
+        return sim_fail_null("status");
+    code = resolve(self, &s);
+    if (code != 0)
+        return code;
+    done = atomic_load_explicit(&s->done, memory_order_acquire);
+    if ((s->flags & NOT_HOST_SCHEDULED) != 0 || done >= atomic_load_explicit(&s->tail, memory_order_acquire))
+        *status = ACL_STREAM_STATUS_COMPLETE;
+    else
+        *status = ACL_STREAM_STATUS_NOT_READY;
+    return ACL_SUCCESS;
+}
+
+aclError aclrtStreamGetId(aclrtStream stream, int32_t *stream_id)
+{
+    SIM_CALL(aclrtStreamGetId);
+    struct sim_stream *s = stream;
+    aclError code;
+
+    if (stream_id == NULL)
+        return sim_fail_null("stream_id");
+    code = resolve(self, &s);
+    if (code == 0)
+        *stream_id = s->id;
+    return code;
+}
+
+aclError aclrtGetThreadLastTaskId(uint32_t *task_id)
+{
+    SIM_CALL(aclrtGetThreadLastTaskId);
+    if (task_id == NULL)
+        return sim_fail_null("task_id");
+    *task_id = self->last_task_id;
+    return ACL_SUCCESS;
+}

@@ -1,0 +1,56 @@
+"""npu_xfer: awaitable, high-throughput copies between host memory and Huawei Ascend NPUs.
+
+``Scheduler`` lives in your own asyncio or trio loop, ``BlockingScheduler`` in plain threads. Importing this
+package loads no ACL library and makes no runtime call.
+"""
+
+from __future__ import annotations
+
+from npu_xfer._types import Direction, LaneStats, LibraryInfo, Path, Stats
+from npu_xfer.blocking import BlockingDeviceArray, BlockingScheduler, BlockingTransfer
+from npu_xfer.device_array import DeviceArray
+from npu_xfer.errors import (
+    AclError,
+    BatchError,
+    ClosedError,
+    EngineDead,
+    ForkedProcessError,
+    InvalidTransfer,
+    LibraryError,
+    ResourceError,
+    TransferError,
+    TransferWarning,
+    UnsupportedDType,
+    XferError,
+)
+from npu_xfer.scheduler import Scheduler
+from npu_xfer.transfer import Transfer
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "AclError",
+    "BatchError",
+    "BlockingDeviceArray",
+    "BlockingScheduler",
+    "BlockingTransfer",
+    "ClosedError",
+    "DeviceArray",
+    "Direction",
+    "EngineDead",
+    "ForkedProcessError",
+    "InvalidTransfer",
+    "LaneStats",
+    "LibraryError",
+    "LibraryInfo",
+    "Path",
+    "ResourceError",
+    "Scheduler",
+    "Stats",
+    "Transfer",
+    "TransferError",
+    "TransferWarning",
+    "UnsupportedDType",
+    "XferError",
+    "__version__",
+]

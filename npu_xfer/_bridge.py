@@ -1,0 +1,132 @@
+"""From the engine's doorbell into the caller's own event loop.
+
+Each bridge holds one native port. When its eventfd becomes readable, everything that happened is reaped in
+one go on the loop's thread, and the tasks that wait for it are woken. asyncio (also uvloop) and trio are
+spoken to directly, because a task and an anyio.Event per transfer cost thirty times as much as a future.
+
+Threads: a bridge belongs to the thread of its loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+from typing import TYPE_CHECKING, Any
+
+from npu_xfer import _native
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Generator
+
+__all__ = ["Bridge", "open_bridge"]
+
+
+class Bridge:
+    """A port and the loop that listens to it."""
+
+    def __init__(self) -> None:
+        self.port = _native.Port()
+        self.thread_id = threading.get_ident()
+
+    def reap(self) -> None:
+        """Settles every transfer that has news."""
+        for handle, outcome in self.port.reap():
+            handle._settle(outcome)
+
+    def new_waiter(self) -> Awaitable[None]:
+        """Something that a task of this loop can await, once, until `wake` is called on it."""
+        raise NotImplementedError
+
+    def wake(self, waiter: Any) -> None:
+        """Lets the task go on; a task that was cancelled meanwhile is left alone."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Stops listening. What still arrives is released by the engine, unseen."""
+        raise NotImplementedError
+
+
+class _AsyncioBridge(Bridge):
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__()
+        self._loop = loop
+        self.new_waiter = loop.create_future  # type: ignore[method-assign]  # saves a call per await
+        loop.add_reader(self.port.fileno(), self.reap)
+
+    def wake(self, waiter: asyncio.Future[None]) -> None:
+        if not waiter.done():
+            waiter.set_result(None)
+
+    def close(self) -> None:
+        if not self._loop.is_closed():
+            self._loop.remove_reader(self.port.fileno())
+
+
+class _TrioWaiter:
+    __slots__ = ("_task", "_woken")
+
+    def __init__(self) -> None:
+        self._task: Any = None
+        self._woken = False
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        import trio
+
+        if self._woken:
+            return
+        self._task = trio.lowlevel.current_task()
+
+        def abort(_raise_cancel: Any) -> trio.lowlevel.Abort:
+            self._task = None
+            return trio.lowlevel.Abort.SUCCEEDED
+
+        yield from trio.lowlevel.wait_task_rescheduled(abort).__await__()
+
+    def wake(self) -> None:
+        import trio
+
+        self._woken = True
+        if self._task is not None:
+            task, self._task = self._task, None
+            trio.lowlevel.reschedule(task)
+
+
+class _TrioBridge(Bridge):
+    def __init__(self) -> None:
+        import trio
+
+        super().__init__()
+        self._scope = trio.CancelScope()
+        trio.lowlevel.spawn_system_task(self._pump, name="npu_xfer completions")
+
+    async def _pump(self) -> None:
+        import trio
+
+        with self._scope:
+            while True:
+                await trio.lowlevel.wait_readable(self.port.fileno())
+                self.reap()
+
+    def new_waiter(self) -> Awaitable[None]:
+        return _TrioWaiter()
+
+    def wake(self, waiter: _TrioWaiter) -> None:
+        waiter.wake()
+
+    def close(self) -> None:
+        self._scope.cancel()
+
+
+def open_bridge() -> Bridge:
+    """A bridge into the event loop that runs on this thread. Raises RuntimeError if none does."""
+    try:
+        return _AsyncioBridge(asyncio.get_running_loop())
+    except RuntimeError:
+        trio = sys.modules.get("trio")
+        if trio is not None and trio.lowlevel.in_trio_run():
+            return _TrioBridge()
+        raise RuntimeError(
+            "no event loop runs here: open a Scheduler inside asyncio or trio, "
+            "or use npu_xfer.BlockingScheduler"
+        ) from None

@@ -1,0 +1,110 @@
+"""From what a caller hands in to what the engine takes: a numpy array whose bytes may be moved as they are.
+
+Checks here come before any runtime call, and name both what was asked and what was found.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from npu_xfer.errors import InvalidTransfer, UnsupportedDType
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["as_destination", "as_source", "exportable", "is_source"]
+
+
+def is_source(value: object) -> bool:
+    """Whether a leaf of a tree is something to move, rather than to pass through."""
+    return isinstance(value, np.ndarray | np.generic)
+
+
+def as_source(value: object) -> NDArray[Any]:
+    """The array behind `value`, without copying its data.
+
+    Raises InvalidTransfer for anything that is not a numpy array or scalar, UnsupportedDType for a dtype
+    whose bytes mean nothing on a device (Python objects) or something else there (foreign byte order).
+    """
+    if type(value) is np.ndarray:
+        array: NDArray[Any] = value
+    elif isinstance(value, np.ndarray):
+        if isinstance(value, np.ma.MaskedArray):
+            raise InvalidTransfer(
+                "a masked array was given, and a device array has no mask",
+                remedy="pass array.filled(value), or array.data and array.mask as two arrays",
+            )
+        array = value.view(np.ndarray)
+    elif isinstance(value, np.generic):
+        array = np.asarray(value)
+    else:
+        raise InvalidTransfer(
+            f"a {type(value).__qualname__} was given, a numpy array is needed",
+            remedy="wrap it first, for example with numpy.asarray(...)",
+        )
+    _check_dtype(array.dtype)
+    return array
+
+
+def _check_dtype(dtype: np.dtype[Any]) -> None:
+    if dtype.hasobject:
+        raise UnsupportedDType(
+            f"dtype {dtype} holds Python objects, whose bytes are addresses of this process",
+            remedy="convert to a numeric dtype, for example array.astype(numpy.float32)",
+        )
+    if not dtype.isnative:
+        raise UnsupportedDType(
+            f"dtype {dtype.str!r} has the other byte order; the device would read it as different numbers",
+            remedy="convert with array.astype(array.dtype.newbyteorder('='))",
+        )
+
+
+def exportable(array: NDArray[Any]) -> NDArray[Any]:
+    """The same memory under a dtype that exports a buffer: numpy refuses to export dates and durations."""
+    return array.view(np.int64) if array.dtype.kind in "mM" else array
+
+
+def as_destination(value: object, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Checks a caller's host array as the target of a copy of this shape and dtype.
+
+    Raises InvalidTransfer when it is not a numpy array, has another shape or dtype, is read-only, or when
+    several of its elements share memory.
+    """
+    if not isinstance(value, np.ndarray):
+        raise InvalidTransfer(
+            f"out is a {type(value).__qualname__}, a writable numpy array is needed",
+            remedy="pass numpy.empty(shape, dtype) or xfer.empty_pinned(shape, dtype)",
+        )
+    array: NDArray[Any] = value.view(np.ndarray)
+    if array.shape != shape or array.dtype != dtype:
+        raise InvalidTransfer(
+            f"out has shape {array.shape} and dtype {array.dtype}, "
+            f"the device array has shape {shape} and dtype {dtype}",
+            remedy="give both the same shape and dtype; a copy converts nothing",
+        )
+    _check_dtype(array.dtype)
+    if not array.flags.writeable:
+        raise InvalidTransfer("out is read-only", remedy="pass a writable array, or none and take the result")
+    if _elements_overlap(array):
+        raise InvalidTransfer(
+            f"elements of out share memory (shape {array.shape}, strides {array.strides})",
+            remedy="pass an array that was not made by broadcasting or as_strided",
+        )
+    return array
+
+
+def _elements_overlap(array: NDArray[Any]) -> bool:
+    """Whether two elements may share bytes: exact for every layout that slicing and transposing can make."""
+    if array.flags.c_contiguous or array.size < 2:
+        return False
+    reach = array.itemsize  # bytes from the first byte of an element to the last of the inner dimensions
+    steps = sorted(
+        (abs(stride), extent) for stride, extent in zip(array.strides, array.shape, strict=True) if extent > 1
+    )
+    for stride, extent in steps:
+        if stride < reach:
+            return True
+        reach += stride * (extent - 1)
+    return False

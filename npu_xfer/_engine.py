@@ -1,0 +1,208 @@
+"""One open native engine: opening, errors, host memory, statistics, closing.
+
+Threads: any; the engine locks for itself. Opening and closing block, so event loops do them on a worker.
+"""
+
+from __future__ import annotations
+
+import atexit
+import errno
+import logging
+import math
+import os
+import warnings
+import weakref
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from npu_xfer import _native
+from npu_xfer._cann.codes import acl_error, transfer_error
+from npu_xfer._library import choose_library
+from npu_xfer._types import LaneStats, Stats
+from npu_xfer.errors import (
+    ClosedError,
+    EngineDead,
+    ForkedProcessError,
+    InvalidTransfer,
+    LibraryError,
+    TransferWarning,
+    XferError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import DTypeLike, NDArray
+
+    from npu_xfer._settings import Settings
+
+__all__ = ["Core"]
+
+_log = logging.getLogger("npu_xfer")
+
+_EXIT_CLOSE_S = 5.0
+_POOLED_RESULT_NBYTES = 256 << 10  # below this numpy's own allocation is faster and already warm
+
+
+def _make_error(
+    status: int,
+    acl_code: int,
+    call: str,
+    text: str,
+    direction: str | None,
+    nbytes: int,
+    stream: int,
+    device: int,
+) -> XferError:
+    """The native layer's error as an exception; the native layer calls this, for every error it has."""
+    if status == -errno.ECHILD:
+        return ForkedProcessError(pid=os.getpid())
+    if status == -errno.ESHUTDOWN:
+        return ClosedError("the scheduler is closed" if direction is None else text)
+    if status == -errno.EOWNERDEAD:
+        return EngineDead(acl_error(call, acl_code, text) if acl_code else text)
+    if status == -errno.EIO and direction is not None:
+        return transfer_error(
+            call,
+            acl_code,
+            text or None,
+            direction=direction,
+            nbytes=nbytes,
+            device=device,
+            stream=stream if stream >= 0 else None,
+        )
+    if status == -errno.EIO:
+        return acl_error(call, acl_code, text or None)
+    if status in (-errno.ENOENT, -errno.ENOSYS):
+        return LibraryError(text, remedy="see `npu-xfer info` for which library is chosen and why")
+    if status == -errno.ENODEV:
+        return InvalidTransfer(text, remedy="pick a device that `npu-xfer info` lists")
+    return XferError(f"{call}: {text} ({errno.errorcode.get(-status, status)})")
+
+
+_native.set_error_factory(_make_error)
+
+
+class Core:
+    """An engine on one device and the library that it runs on."""
+
+    def __init__(self, device: int, settings: Settings) -> None:
+        """Opens the device. Blocks; raises LibraryError, AclError or InvalidTransfer.
+
+        On failure nothing stays open. The calling thread's ACL device and context are not touched.
+        """
+        self.device = device
+        self.library = choose_library(settings)
+        self.native = _native.Engine(
+            self.library.path,
+            device,
+            settings.staging_bytes,
+            settings.chunk_bytes,
+            settings.inline_bytes,
+            settings.result_cache,
+            settings.n_lanes,
+        )
+        self._last_stats: Stats | None = None
+        _say_simulated(self)
+        _open_cores.add(self)
+
+    def empty_pinned(self, shape: int | Sequence[int], dtype: DTypeLike) -> NDArray[Any]:
+        """An uninitialised numpy array in page-locked memory; the memory returns with its last view."""
+        extents = (shape,) if isinstance(shape, int) else tuple(int(extent) for extent in shape)
+        element = np.dtype(dtype)
+        if element.hasobject:
+            raise InvalidTransfer(
+                f"dtype {element} holds Python objects; page-locked memory holds plain bytes"
+            )
+        nbytes = math.prod(extents) * element.itemsize
+        if nbytes == 0 or any(extent < 0 for extent in extents):
+            return np.empty(extents, element)  # numpy refuses negative extents in its own words
+        return np.ndarray(extents, element, buffer=self.native.pinned(nbytes))
+
+    def empty_result(self, shape: tuple[int, ...], dtype: np.dtype[Any], nbytes: int) -> NDArray[Any]:
+        """An uninitialised array for a result, in recycled memory when it is large."""
+        if nbytes < _POOLED_RESULT_NBYTES:
+            return np.empty(shape, dtype)
+        return np.ndarray(shape, dtype, buffer=self.native.result(nbytes))
+
+    def stats(self) -> Stats:
+        """The counters now, or as they were when the engine was closed."""
+        if self.native.closed and self._last_stats is not None:
+            return self._last_stats
+        raw = self.native.stats()
+        pools = [raw["pinned"], raw["staging_h2d"], raw["staging_d2h"]]
+        return Stats(
+            h2d=_lane_stats(raw["h2d"]),
+            d2h=_lane_stats(raw["d2h"]),
+            pending=raw["pending"],
+            pinned_held_nbytes=sum(held for held, *_ in pools),
+            pinned_used_nbytes=sum(used for _, used, *_ in pools),
+            device_held_nbytes=raw["device"][0],
+            device_used_nbytes=raw["device"][1],
+            library=self.library.path,
+            simulated=self.library.simulated,
+        )
+
+    def close(self, timeout_s: float) -> int:
+        """Drains for at most timeout_s and tears everything down; returns how many transfers had no end.
+
+        Blocks. A second call does nothing. What could not be torn down is reported as TransferWarning.
+        """
+        _open_cores.discard(self)
+        if self.native.closed:
+            return 0
+        self._last_stats = self.stats()
+        abandoned, _, n_stuck, code, call = self.native.close(timeout_s)
+        if n_stuck:
+            warnings.warn(
+                f"device {self.device}: {abandoned} transfers had no end {timeout_s:g} s after close; "
+                f"{n_stuck} streams are stuck, their memory is kept until the process ends",
+                TransferWarning,
+                stacklevel=2,
+            )
+        if code:
+            warnings.warn(
+                f"device {self.device}: closing went on after {acl_error(call, code)}",
+                TransferWarning,
+                stacklevel=2,
+            )
+        return abandoned
+
+
+def _lane_stats(raw: dict[str, int]) -> LaneStats:
+    return LaneStats(
+        transfers=raw["direct_transfers"] + raw["staged_transfers"] + raw["empty_transfers"],
+        nbytes=raw["direct_nbytes"] + raw["staged_nbytes"],
+        failed=raw["failed"],
+        direct=raw["direct_transfers"],
+        staged=raw["staged_transfers"],
+        empty=raw["empty_transfers"],
+        copies=raw["copies"],
+        reissued=raw["reissued"],
+    )
+
+
+_open_cores: weakref.WeakSet[Core] = weakref.WeakSet()
+_said_simulated = False
+
+
+def _say_simulated(core: Core) -> None:
+    """Once a process, and only when nobody asked for the simulator by name."""
+    global _said_simulated
+    if core.library.simulated and core.library.requested == "auto" and not _said_simulated:
+        _said_simulated = True
+        _log.warning("npu_xfer runs on its simulator, not on an NPU: %s", core.library.reason)
+
+
+@atexit.register
+def _close_at_exit() -> None:
+    for core in list(_open_cores):
+        if core.native.pending == 0 and core.native.closed:
+            continue
+        warnings.warn(
+            f"a scheduler on device {core.device} was never closed; use `with` or call close",
+            TransferWarning,
+            stacklevel=1,
+        )
+        core.close(_EXIT_CLOSE_S)

@@ -1,0 +1,196 @@
+"""The environment, read once, into one frozen object.
+
+Threads: `settings` may be called from any thread; the first call wins.
+Nothing here touches the ACL runtime. Every size is in bytes.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+__all__ = ["GIB", "KIB", "MIB", "Settings", "format_nbytes", "parse_nbytes", "settings"]
+
+_T = TypeVar("_T")
+
+KIB = 1 << 10
+MIB = 1 << 20
+GIB = 1 << 30
+
+_UNITS = {
+    "": 1,
+    "B": 1,
+    "K": KIB,
+    "KIB": KIB,
+    "M": MIB,
+    "MIB": MIB,
+    "G": GIB,
+    "GIB": GIB,
+    "T": 1 << 40,
+    "TIB": 1 << 40,
+    "KB": 10**3,
+    "MB": 10**6,
+    "GB": 10**9,
+    "TB": 10**12,
+}
+_SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)")
+_SIZE_FORMS = "bytes as a whole number, or a number with KiB, MiB, GiB, TiB (or KB, MB, GB, TB)"
+_TRUE = frozenset({"1", "true", "yes", "on"})
+_FALSE = frozenset({"", "0", "false", "no", "off"})
+
+
+def parse_nbytes(text: str) -> int:
+    """Number of bytes written as "4096", "64MiB", "1.5 GiB" or "10MB"; K, M, G and T alone mean KiB, MiB, ...
+
+    Raises ValueError for anything else, and for a value that is not a whole number of bytes.
+    """
+    match = _SIZE.fullmatch(text.strip())
+    factor = _UNITS.get(match.group(2).upper()) if match else None
+    if match is None or factor is None:
+        raise ValueError(f"{text!r} is not a size; accepted: {_SIZE_FORMS}")
+    whole, _, fraction = match.group(1).partition(".")
+    scale: int = 10 ** len(fraction)
+    nbytes, rest = divmod(int(whole + fraction) * factor, scale)
+    if rest:
+        raise ValueError(f"{text!r} is not a whole number of bytes")
+    return nbytes
+
+
+def format_nbytes(nbytes: int) -> str:
+    """Shortest common form of a number of bytes with at most one decimal: 512 B, 64 KiB, 1.5 GiB."""
+    if nbytes < 0:
+        return "-" + format_nbytes(-nbytes)
+    value = float(nbytes)
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
+        # 1023.95 would print as 1024.0, so that it belongs to the next unit.
+        if value < 1023.95 or unit == "TiB":
+            text = f"{value:.1f}"
+            return f"{text.removesuffix('.0')} {unit}"
+        value /= 1024
+    raise AssertionError("unreachable")
+
+
+def _parse_bool(text: str) -> bool:
+    word = text.strip().lower()
+    if word in _TRUE:
+        return True
+    if word in _FALSE:
+        return False
+    raise ValueError("accepted: 1, true, yes, on, or 0, false, no, off")
+
+
+def _parse_size(text: str, *, least: int) -> int:
+    nbytes = parse_nbytes(text)
+    if nbytes < least:
+        raise ValueError(f"{nbytes} bytes is too small; accepted: {format_nbytes(least)} or more")
+    return nbytes
+
+
+def _parse_count(text: str, *, least: int, most: int) -> int:
+    accepted = f"accepted: a whole number from {least} to {most}"
+    try:
+        count = int(text.strip())
+    except ValueError:
+        raise ValueError(accepted) from None
+    if not least <= count <= most:
+        raise ValueError(accepted)
+    return count
+
+
+def _parse_library(text: str) -> str:
+    value = text.strip()
+    word = value.lower()
+    if word in {"", "auto", "cann", "sim"}:
+        return word or "auto"
+    if "/" in value or ".so" in value:
+        return os.path.expanduser(value)
+    raise ValueError("accepted: auto, cann, sim, or the path of a library (with a / or .so in it)")
+
+
+def _read(environ: Mapping[str, str], variable: str, parse: Callable[[str], _T], default: _T) -> _T:
+    text = environ.get(variable, "")
+    if not text.strip():
+        return default
+    try:
+        return parse(text)
+    except ValueError as error:
+        raise ValueError(f"{variable}={text!r} is not valid: {error}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the environment asks for. Arguments of a scheduler go before these."""
+
+    library: str = "auto"
+    """NPU_XFER_LIBRARY: "auto" (CANN if present, else the simulator), "cann", "sim", or a library's path."""
+
+    debug: bool = False
+    """NPU_XFER_DEBUG: check-sum borrowed sources, poison destinations."""
+
+    staging_bytes: int = 256 * MIB
+    """NPU_XFER_STAGING: page-locked staging memory, in bytes per direction and device."""
+
+    chunk_bytes: int = 4 * MIB
+    """NPU_XFER_CHUNK: largest piece, in bytes, that goes to the device as one copy."""
+
+    n_lanes: int = 3
+    """NPU_XFER_LANES: streams per direction and device."""
+
+    inline_bytes: int = 64 * KIB
+    """NPU_XFER_INLINE: sources of at most this many bytes are captured on the calling thread."""
+
+    result_cache: int = 256 * MIB
+    """NPU_XFER_RESULTS: page-locked memory, in bytes, that recycled host results may keep; 0 turns it off."""
+
+    cann_homes: tuple[tuple[str, str], ...] = ()
+    """(variable, folder) of ASCEND_HOME_PATH and ASCEND_TOOLKIT_HOME, where set, in this order."""
+
+    def __post_init__(self) -> None:
+        if self.chunk_bytes > self.staging_bytes:
+            raise ValueError(
+                f"NPU_XFER_CHUNK={self.chunk_bytes} is larger than NPU_XFER_STAGING={self.staging_bytes}; "
+                "accepted: a chunk of at most the staging memory"
+            )
+
+    @classmethod
+    def from_environ(cls, environ: Mapping[str, str]) -> Settings:
+        """Settings from a mapping such as os.environ. Pure: reads nothing else.
+
+        An unset or empty variable keeps the default. Raises ValueError naming the variable, its value and
+        what is accepted.
+        """
+        default = cls()
+        sizes = functools.partial(_parse_size, least=64 * KIB)
+        staging_bytes = _read(environ, "NPU_XFER_STAGING", sizes, default.staging_bytes)
+        chunk_default = min(default.chunk_bytes, staging_bytes)
+        homes = ("ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME")
+        return cls(
+            library=_read(environ, "NPU_XFER_LIBRARY", _parse_library, default.library),
+            debug=_read(environ, "NPU_XFER_DEBUG", _parse_bool, default.debug),
+            staging_bytes=staging_bytes,
+            chunk_bytes=_read(
+                environ, "NPU_XFER_CHUNK", functools.partial(_parse_size, least=4 * KIB), chunk_default
+            ),
+            n_lanes=_read(
+                environ, "NPU_XFER_LANES", functools.partial(_parse_count, least=1, most=32), default.n_lanes
+            ),
+            inline_bytes=_read(environ, "NPU_XFER_INLINE", parse_nbytes, default.inline_bytes),
+            result_cache=_read(environ, "NPU_XFER_RESULTS", parse_nbytes, default.result_cache),
+            cann_homes=tuple((name, environ[name]) for name in homes if environ.get(name)),
+        )
+
+
+@functools.cache
+def settings() -> Settings:
+    """The process's settings, read from os.environ at the first call and kept.
+
+    Raises ValueError for a variable with a bad value; nothing is kept then. `settings.cache_clear()` makes
+    the next call read again, for tests.
+    """
+    return Settings.from_environ(os.environ)

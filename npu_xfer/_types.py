@@ -1,0 +1,112 @@
+"""Enums and frozen records that every floor shares. No behaviour, no runtime call."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+__all__ = ["Direction", "LaneStats", "LibraryInfo", "Path", "Stats"]
+
+
+class _TextEnum(str, enum.Enum):
+    """Members compare equal to their text, so that "h2d" and Direction.H2D are interchangeable."""
+
+    def __str__(self) -> str:
+        return str(self.value)
+
+
+class Direction(_TextEnum):
+    """Which way the bytes go, seen from the host."""
+
+    H2D = "h2d"  # host memory to device memory
+    D2H = "d2h"  # device memory to host memory
+
+    @property
+    def number(self) -> int:
+        """The number that the native engine and the simulator use for it: 0 for H2D, 1 for D2H."""
+        return 0 if self is Direction.H2D else 1
+
+
+class Path(_TextEnum):
+    """How a transfer's bytes travelled."""
+
+    DIRECT = "direct"  # DMA from or to the caller's own page-locked memory
+    STAGED = "staged"  # through the pinned staging pool
+
+
+@dataclass(frozen=True, slots=True)
+class LibraryInfo:
+    """Which ACL library was chosen, and why."""
+
+    path: str
+    """File that was loaded; a bare library name when the dynamic loader does not tell the file."""
+
+    simulated: bool
+    """True for the simulator, whatever its path."""
+
+    reason: str
+    """One sentence: how it was found, and what was passed over."""
+
+    requested: str
+    """What NPU_XFER_LIBRARY or the caller asked for: "auto", "cann", "sim" or a path."""
+
+
+@dataclass(frozen=True, slots=True)
+class LaneStats:
+    """One direction's transfers since the scheduler opened."""
+
+    transfers: int = 0
+    """Transfers that ended well."""
+
+    nbytes: int = 0
+    """Bytes that these moved."""
+
+    failed: int = 0
+    """Transfers that ended in an error, including withdrawn and timed-out ones."""
+
+    direct: int = 0
+    """Of `transfers`: DMA from or to the caller's page-locked memory."""
+
+    staged: int = 0
+    """Of `transfers`: through the staging pool."""
+
+    empty: int = 0
+    """Of `transfers`: nothing to move, no runtime call."""
+
+    copies: int = 0
+    """ACL copies issued; a large transfer takes several."""
+
+    reissued: int = 0
+    """Of `copies`: repeated alone, to prove them after a copy beside them on the stream had failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """A snapshot of one scheduler. Fields are read one after another, not all at one instant."""
+
+    h2d: LaneStats
+    """Host to device."""
+
+    d2h: LaneStats
+    """Device to host."""
+
+    pending: int
+    """Transfers accepted and not done, both directions."""
+
+    pinned_held_nbytes: int
+    """Page-locked host memory held from the runtime, in bytes: staging, results, empty_pinned."""
+
+    pinned_used_nbytes: int
+    """Of that, bytes in use by transfers or by arrays that are still referenced."""
+
+    device_held_nbytes: int
+    """Device memory held from the runtime, in bytes."""
+
+    device_used_nbytes: int
+    """Of that, bytes in use by transfers or by device arrays that are still referenced."""
+
+    library: str
+    """Path of the ACL library."""
+
+    simulated: bool
+    """True when that library is the simulator: speeds then say nothing about an NPU."""

@@ -1,0 +1,181 @@
+"""The blocking scheduler: the same verbs for code without an event loop."""
+
+from __future__ import annotations
+
+import threading
+import time
+import warnings
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from npu_xfer import _native
+from npu_xfer._batch import flatten
+from npu_xfer._buffers import as_source, is_source
+from npu_xfer._face import Face, as_sources
+from npu_xfer.device_array import ArrayOnDevice
+from npu_xfer.errors import TransferWarning
+from npu_xfer.transfer import Handle
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+
+    from numpy.typing import ArrayLike, NDArray
+    from typing_extensions import Self
+
+__all__ = ["BlockingDeviceArray", "BlockingScheduler", "BlockingTransfer"]
+
+T_co = TypeVar("T_co", covariant=True)
+
+_SIGNAL_S = 0.5  # how often a wait lets Python handle signals
+
+
+class BlockingDeviceArray(ArrayOnDevice):
+    """An array in device memory that a BlockingScheduler made."""
+
+    __slots__ = ()
+
+    def to_host(self, *, out: NDArray[Any] | None = None) -> NDArray[Any]:
+        """A copy in host memory; see `BlockingScheduler.to_host`."""
+        face: BlockingScheduler = self._owner
+        return face.to_host(self, out=out)
+
+
+class BlockingTransfer(Handle[T_co]):
+    """A transfer that was submitted; `result` waits for it. Belongs to the thread that submitted it."""
+
+    __slots__ = ("_port",)
+
+    def __init__(self, port: _native.Port, finish: Callable[[tuple[Any, ...], Any], T_co], spec: Any) -> None:
+        super().__init__(finish, spec)
+        self._port = port
+
+    def result(self, timeout_s: float | None = None) -> T_co:
+        """Waits until the bytes have landed. Raises TransferError, or TimeoutError after timeout_s seconds.
+
+        A time-out stops the waiting, not the copy.
+        """
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        while not self.done:
+            left = _SIGNAL_S if deadline is None else min(_SIGNAL_S, deadline - time.monotonic())
+            if left <= 0:
+                raise TimeoutError(f"the transfer was not done after {timeout_s} s")
+            self._wait(left)
+        return self._take()
+
+    def _wait(self, timeout_s: float) -> None:
+        self._port.wait(timeout_s)
+        for handle, outcome in self._port.reap():
+            handle._settle(outcome)
+
+    def _wait_captured(self) -> None:
+        while not self._captured:
+            self._wait(_SIGNAL_S)
+
+
+class BlockingScheduler(Face[BlockingDeviceArray]):
+    """Moves arrays between host memory and one device, for plain threads; any number of them at once.
+
+    Every method blocks its thread, without the GIL, and is interrupted by Ctrl-C. Arguments, results and
+    errors are those of `Scheduler`.
+    """
+
+    _array_type = BlockingDeviceArray
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._local = threading.local()
+
+    __init__.__doc__ = Face.__init__.__doc__
+
+    def __enter__(self) -> Self:
+        self.open()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def open(self) -> None:
+        """Sets up the device; ``with`` does it for you. Errors as `Scheduler.open`."""
+        self._open_core()
+
+    def close(self, *, timeout_s: float | None = None) -> int:
+        """See `Scheduler.close`."""
+        if self._core is None:
+            return 0
+        return self._core.close(self._close_timeout_s if timeout_s is None else timeout_s)
+
+    def _port(self) -> _native.Port:
+        """This thread's own port: completions go to the thread that waits for them."""
+        port: _native.Port | None = getattr(self._local, "port", None)
+        if port is None:
+            port = self._local.port = _native.Port()
+        return port
+
+    def submit_to_device(
+        self, array: ArrayLike, *, out: BlockingDeviceArray | None = None
+    ) -> BlockingTransfer[BlockingDeviceArray]:
+        """Starts a copy to the device; returns when the source may be changed or freed."""
+        transfer = self._start_upload(array, out)
+        transfer._wait_captured()
+        return transfer
+
+    def _start_upload(
+        self, array: ArrayLike, out: BlockingDeviceArray | None
+    ) -> BlockingTransfer[BlockingDeviceArray]:
+        source = as_source(array)
+        spec = (source.shape, source.dtype, out)
+        transfer: BlockingTransfer[BlockingDeviceArray] = BlockingTransfer(
+            self._port(), self._finish_upload, spec
+        )
+        self._upload(transfer._port, transfer, source, out)
+        return transfer
+
+    def submit_to_host(
+        self, array: ArrayOnDevice, *, out: NDArray[Any] | None = None
+    ) -> BlockingTransfer[NDArray[Any]]:
+        """Starts a copy to the host; `result` of the returned transfer gives the array."""
+        target = self._host_target(array, out)
+        transfer: BlockingTransfer[NDArray[Any]] = BlockingTransfer(
+            self._port(), self._finish_download, target if out is None else out
+        )
+        self._download(transfer._port, transfer, array, target)
+        return transfer
+
+    def to_device(self, array: ArrayLike, *, out: BlockingDeviceArray | None = None) -> BlockingDeviceArray:
+        """Copies a numpy array to the device; see `Scheduler.to_device`."""
+        return self._start_upload(array, out).result()
+
+    def to_host(self, array: ArrayOnDevice, *, out: NDArray[Any] | None = None) -> NDArray[Any]:
+        """Copies a device array to host memory; see `Scheduler.to_host`."""
+        return self.submit_to_host(array, out=out).result()
+
+    def to_device_many(self, tree: Any) -> Any:
+        """Copies every numpy array in a tree to the device; see `Scheduler.to_device_many`."""
+        leaves, plan = flatten(tree, is_source)
+        arrays = as_sources(leaves)
+        transfer: BlockingTransfer[Any] = BlockingTransfer(
+            self._port(), self._finish_upload_many, (arrays, plan)
+        )
+        self._upload_many(transfer._port, transfer, arrays)
+        return transfer.result()
+
+    def to_host_many(self, tree: Any) -> Any:
+        """Copies every device array in a tree to the host; see `Scheduler.to_host_many`."""
+        leaves, plan = flatten(tree, lambda leaf: isinstance(leaf, ArrayOnDevice))
+        arrays = [leaf for leaf in leaves if isinstance(leaf, ArrayOnDevice)]
+        targets = [self._host_target(array, None) for array in arrays]
+        moved = [place for place, array in enumerate(arrays) if array.nbytes]
+        transfer: BlockingTransfer[Any] = BlockingTransfer(
+            self._port(), self._finish_download_many, (targets, moved, plan)
+        )
+        self._download_many(
+            transfer._port, transfer, [arrays[place] for place in moved], [targets[place] for place in moved]
+        )
+        return transfer.result()
+
+    def __del__(self) -> None:
+        core = self._core
+        if core is not None and not core.native.closed:
+            warnings.warn(f"{self!r} was never closed; use `with`", TransferWarning, source=self)

@@ -1,0 +1,111 @@
+"""Arrays in device memory, as the host sees them: shape, dtype and an address it cannot read."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+
+from npu_xfer.errors import ClosedError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from npu_xfer import _native
+
+__all__ = ["ArrayOnDevice", "DeviceArray"]
+
+
+class ArrayOnDevice:
+    """What the device arrays of both faces have in common. C order, contiguous.
+
+    The memory belongs to the scheduler that made it and goes back to its pool when the last reference, of
+    the program or of a transfer under way, is gone. It dies with that scheduler.
+    """
+
+    __slots__ = ("__weakref__", "_block", "_device", "_offset", "_owner", "dtype", "nbytes", "shape")
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    nbytes: int
+
+    def __init__(
+        self,
+        owner: Any,
+        device: int,
+        block: _native.Block | None,
+        shape: tuple[int, ...],
+        dtype: np.dtype[Any],
+    ) -> None:
+        self._owner = owner
+        self._device = device
+        self._block = block  # None for zero bytes, which need no memory
+        self._offset = 0
+        self.shape = shape
+        self.dtype = dtype
+        self.nbytes = math.prod(shape) * dtype.itemsize
+
+    @property
+    def device(self) -> int:
+        """Number of the device that holds the memory."""
+        return self._device
+
+    @property
+    def address(self) -> int:
+        """Device address of the first byte, for an ACL call of your own; 0 when there are no bytes.
+
+        A host access to it is a segmentation fault.
+        """
+        return self._memory().address + self._offset if self.nbytes else 0
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+    def _memory(self) -> _native.Block:
+        if self._block is None or not self._block.alive:
+            raise ClosedError(
+                f"this array of {self.nbytes} bytes was on device {self._device}, whose scheduler is closed",
+                remedy="fetch results with to_host before the scheduler's block ends",
+            )
+        return self._block
+
+    def __repr__(self) -> str:
+        return (
+            f"<{type(self).__name__} shape={self.shape} dtype={self.dtype} "
+            f"device={self._device} nbytes={self.nbytes}>"
+        )
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of a 0-d device array")
+        return self.shape[0]
+
+    def __array__(self, *args: Any, **kwargs: Any) -> NoReturn:
+        raise TypeError("the bytes of a device array are not in host memory; use `await array.to_host()`")
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a device array cannot be pickled; pickle what to_host returns")
+
+
+class _HostFace(Protocol):
+    def to_host(self, array: ArrayOnDevice, *, out: NDArray[Any] | None = ...) -> Awaitable[NDArray[Any]]: ...
+
+
+class DeviceArray(ArrayOnDevice):
+    """An array in device memory that an asynchronous Scheduler made."""
+
+    __slots__ = ()
+
+    async def to_host(self, *, out: NDArray[Any] | None = None) -> NDArray[Any]:
+        """A copy in host memory; see `Scheduler.to_host`."""
+        face: _HostFace = self._owner
+        return await face.to_host(self, out=out)

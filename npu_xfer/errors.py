@@ -1,0 +1,454 @@
+"""Every exception and warning that npu_xfer raises.
+
+One base, `XferError`, so that a single ``except`` catches everything. Each class carries typed fields and a
+message that says what was asked, what was found and what to do next. The classes hold no table of codes:
+name, meaning and remedy of an ACL code come from `npu_xfer._cann.codes`, whose `acl_error` and
+`transfer_error` are the usual way to build the two classes that report a code.
+
+Every error survives pickling (also between processes), including its notes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+__all__ = [
+    "AclError",
+    "BatchError",
+    "ClosedError",
+    "EngineDead",
+    "ForkedProcessError",
+    "InvalidTransfer",
+    "LibraryError",
+    "ResourceError",
+    "SourceChanged",
+    "TransferError",
+    "TransferTimeout",
+    "TransferWarning",
+    "UnsupportedDType",
+    "WouldBlock",
+    "XferError",
+]
+
+_N_SHOWN = 5  # failures of a batch that its message spells out
+
+
+def _rebuild(cls: type[XferError], args: tuple[object, ...], state: dict[str, Any]) -> XferError:
+    """Recreates a pickled error without running its __init__, whose parameters differ by class."""
+    error = cls.__new__(cls, *args)
+    error.args = args
+    error.__dict__.update(state)
+    if isinstance(error, EngineDead) and isinstance(error.cause, BaseException):
+        error.__cause__ = error.cause
+    return error
+
+
+def _first_line(text: str | None) -> str:
+    lines = (text or "").strip().splitlines()
+    return lines[0].strip() if lines else ""
+
+
+def _sentence(text: str) -> str:
+    return text if text.endswith((".", "!", "?")) else text + "."
+
+
+def _with_remedy(text: str, remedy: str | None) -> str:
+    return f"{_sentence(text)} Do: {_sentence(remedy)}" if remedy else text
+
+
+def _failed_call(call: str, code: int, name: str, meaning: str | None) -> str:
+    text = f"{call} returned {code} ({name})"
+    return f"{text}: {meaning}" if meaning else text
+
+
+def _runtime_said(message: str | None) -> str:
+    said = _first_line(message)
+    return f'. The runtime said: "{said}"' if said else ""
+
+
+class XferError(Exception):
+    """Base of all errors of this package.
+
+    The attributes exist on every subclass, so that a handler can read them without asking for the type first;
+    they are None where they mean nothing.
+    """
+
+    _fields: ClassVar[tuple[str, ...]] = ()
+
+    code: int | None = None  # aclError
+    name: str | None = None  # the code's constant, for example "ACL_ERROR_RT_PARAM_INVALID"
+    call: str | None = None  # the function that reported it
+    direction: str | None = None  # "h2d" or "d2h"
+    nbytes: int | None = None
+    stream: int | None = None  # the stream's handle
+    device: int | None = None
+    remedy: str | None = None  # what to do about it
+
+    def __init__(self, message: str, *, remedy: str | None = None) -> None:
+        super().__init__(_with_remedy(message, remedy))
+        self.remedy = remedy
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (type(self), self.args, dict(self.__dict__))
+
+    def __repr__(self) -> str:
+        shown = [f"{field}={getattr(self, field)!r}" for field in self._fields]
+        if not shown:
+            shown = [repr(str(self))]
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+
+class AclError(XferError):
+    """A control call (device, memory, stream, event, version) of the ACL library failed.
+
+    Nothing was created by the failing call. `message` is the runtime's own text, or None when it left none.
+    """
+
+    _fields: ClassVar[tuple[str, ...]] = ("call", "code", "name", "message")
+
+    code: int
+    name: str
+    call: str
+    message: str | None
+
+    def __init__(
+        self,
+        call: str,
+        code: int,
+        name: str,
+        *,
+        meaning: str | None = None,
+        message: str | None = None,
+        remedy: str | None = None,
+    ) -> None:
+        super().__init__(_failed_call(call, code, name, meaning) + _runtime_said(message), remedy=remedy)
+        self.code = code
+        self.name = name
+        self.call = call
+        self.message = message
+
+
+class ResourceError(AclError):
+    """The device or the host ran out of something: memory, streams or events.
+
+    Nothing was allocated. The same call may succeed after something was freed.
+    """
+
+
+class TransferError(XferError):
+    """A transfer that was accepted failed later.
+
+    The destination's bytes are undefined, the source is untouched and both may be reused once the error is
+    seen. `message` is the runtime's own text, or None.
+    """
+
+    _fields: ClassVar[tuple[str, ...]] = (
+        "direction",
+        "nbytes",
+        "device",
+        "stream",
+        "call",
+        "code",
+        "name",
+        "message",
+    )
+
+    code: int
+    name: str
+    call: str
+    direction: str
+    nbytes: int
+    stream: int | None
+    device: int
+    message: str | None
+
+    def __init__(
+        self,
+        call: str,
+        code: int,
+        name: str,
+        *,
+        direction: str,
+        nbytes: int,
+        device: int,
+        stream: int | None = None,
+        meaning: str | None = None,
+        message: str | None = None,
+        remedy: str | None = None,
+    ) -> None:
+        self.code = code
+        self.name = name
+        self.call = call
+        self.direction = str(direction)
+        self.nbytes = nbytes
+        self.stream = stream
+        self.device = device
+        self.message = message
+        super().__init__(self._compose(meaning), remedy=remedy)
+
+    def _what(self) -> str:
+        side = "from" if self.direction == "d2h" else "to"
+        return f"{self.direction.upper()} transfer of {self.nbytes} bytes {side} device {self.device}"
+
+    def _on_stream(self) -> str:
+        return "" if self.stream is None else f" on stream {self.stream:#x}"
+
+    def _compose(self, meaning: str | None) -> str:
+        failed = _failed_call(self.call, self.code, self.name, meaning)
+        return f"{self._what()}{self._on_stream()} failed: {failed}{_runtime_said(self.message)}"
+
+
+class TransferTimeout(TransferError, TimeoutError):
+    """A transfer did not finish before its deadline.
+
+    Its buffers stay quarantined, because the hardware may still write to them. Also a `TimeoutError`.
+    `age_s` is the time since submit and `waited_for` names what it was waiting for.
+    """
+
+    _fields: ClassVar[tuple[str, ...]] = ("direction", "nbytes", "device", "stream", "age_s", "waited_for")
+
+    age_s: float
+    waited_for: str
+
+    def __init__(
+        self,
+        *,
+        direction: str,
+        nbytes: int,
+        device: int,
+        age_s: float,
+        waited_for: str,
+        stream: int | None = None,
+        call: str = "deadline",
+        code: int = 0,
+        name: str = "DEADLINE",
+        message: str | None = None,
+        remedy: str
+        | None = "keep the buffers alive until quiesced(), or close the scheduler if the device hangs",
+    ) -> None:
+        self.age_s = age_s
+        self.waited_for = waited_for
+        super().__init__(
+            call,
+            code,
+            name,
+            direction=direction,
+            nbytes=nbytes,
+            device=device,
+            stream=stream,
+            message=message,
+            remedy=remedy,
+        )
+
+    def _compose(self, meaning: str | None) -> str:
+        late = f"passed its deadline after {self.age_s:.3f} s, waiting for {self.waited_for}"
+        return f"{self._what()}{self._on_stream()} {late}"
+
+
+class SourceChanged(XferError):
+    """Debug mode found that a borrowed source changed between submit and completion.
+
+    What arrived on the device is undefined. `site` is the place of the submit call.
+    """
+
+    _fields: ClassVar[tuple[str, ...]] = ("nbytes", "device", "site")
+
+    nbytes: int
+    site: str
+
+    def __init__(self, *, nbytes: int, site: str, device: int | None = None) -> None:
+        super().__init__(
+            f"a borrowed source of {nbytes} bytes, submitted at {site}, changed before its transfer was done",
+            remedy="wait for the transfer before writing to the source, or submit it in snapshot mode",
+        )
+        self.nbytes = nbytes
+        self.site = site
+        self.device = device
+
+
+class BatchError(XferError):
+    """Some transfers of a batch failed; the others are complete.
+
+    `errors` maps an item's place to its error; `results` has the finished results in input order with None at
+    the failed places; `n` is the number of items. A pickled copy keeps `errors` and `n` but has None for
+    every result, because device memory cannot leave its process.
+    """
+
+    _fields: ClassVar[tuple[str, ...]] = ("n", "errors")
+
+    errors: dict[int, XferError]
+    results: list[object]
+    n: int
+
+    def __init__(self, errors: Mapping[int, XferError], results: Sequence[object]) -> None:
+        self.errors = dict(sorted(errors.items()))
+        self.results = list(results)
+        self.n = len(self.results)
+        stray = [place for place in self.errors if not 0 <= place < self.n]
+        if not self.errors or stray:
+            raise ValueError(
+                f"a batch error needs failed places inside 0..{self.n - 1}, got {stray or 'none'}"
+            )
+        shown = [f"[{place}] {error}" for place, error in list(self.errors.items())[:_N_SHOWN]]
+        more = len(self.errors) - len(shown)
+        if more:
+            shown.append(f"and {more} more in .errors")
+        super().__init__(f"{len(self.errors)} of {self.n} transfers failed: " + "; ".join(shown))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        state = dict(self.__dict__)
+        state["results"] = [None] * self.n
+        return _rebuild, (type(self), self.args, state)
+
+
+class InvalidTransfer(XferError, ValueError):
+    """A request was refused before the runtime saw it: sizes, sides, layout, ownership.
+
+    Nothing was created and no buffer was touched. Also a `ValueError`.
+    """
+
+    _fields: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        direction: str | None = None,
+        nbytes: int | None = None,
+        device: int | None = None,
+        remedy: str | None = None,
+    ) -> None:
+        super().__init__(message, remedy=remedy)
+        self.direction = None if direction is None else str(direction)
+        self.nbytes = nbytes
+        self.device = device
+
+
+class UnsupportedDType(InvalidTransfer, TypeError):
+    """The element type cannot be moved (object dtype, foreign byte order). Also a `TypeError`.
+
+    `dtype` is the text of the type that was refused.
+    """
+
+    dtype: str | None
+
+    def __init__(self, message: str, *, dtype: object = None, remedy: str | None = None) -> None:
+        super().__init__(message, remedy=remedy)
+        self.dtype = None if dtype is None else str(dtype)
+
+
+class WouldBlock(XferError):
+    """A `*_nowait` call found the window full. Not a failure: nothing was taken, try again later.
+
+    `nbytes` is what was asked for and `free_nbytes` what the window had, when both are known.
+    """
+
+    _fields: ClassVar[tuple[str, ...]] = ("nbytes", "free_nbytes")
+
+    free_nbytes: int | None
+
+    def __init__(
+        self,
+        message: str = "the transfer window is full",
+        *,
+        nbytes: int | None = None,
+        free_nbytes: int | None = None,
+    ) -> None:
+        if nbytes is not None and free_nbytes is not None:
+            message += f": {nbytes} bytes asked for, {free_nbytes} bytes free"
+        super().__init__(
+            message, remedy="await the twin without _nowait, or try again after a transfer is done"
+        )
+        self.nbytes = nbytes
+        self.free_nbytes = free_nbytes
+
+
+class ClosedError(XferError):
+    """The scheduler (or another object) was closed, or is closing, and takes no further work."""
+
+    def __init__(
+        self,
+        message: str = "this scheduler is closed and takes no further work",
+        *,
+        remedy: str | None = "open a new scheduler",
+    ) -> None:
+        super().__init__(message, remedy=remedy)
+
+
+class ForkedProcessError(XferError):
+    """An object that belongs to the parent was used in a forked child, where the ACL runtime cannot work.
+
+    CANN's own threads do not exist after a fork, so a synchronisation there never returns.
+    """
+
+    _fields: ClassVar[tuple[str, ...]] = ("owner_pid", "pid")
+
+    owner_pid: int | None
+    pid: int | None
+
+    def __init__(
+        self, what: str = "Scheduler", *, owner_pid: int | None = None, pid: int | None = None
+    ) -> None:
+        opened = "" if owner_pid is None else f" in process {owner_pid}"
+        used = "" if pid is None else f" {pid}"
+        super().__init__(
+            f"this {what} was opened{opened} and cannot be used in the process{used} made from it by fork",
+            remedy='start workers with multiprocessing.get_context("spawn") and open a new one in each',
+        )
+        self.owner_pid = owner_pid
+        self.pid = pid
+
+
+class LibraryError(XferError):
+    """No usable ACL library, or the loaded one lacks a function that was asked for.
+
+    `candidates` holds (path or library name, why it was not used) in the order of the search.
+    """
+
+    _fields: ClassVar[tuple[str, ...]] = ("summary", "candidates")
+
+    summary: str
+    candidates: tuple[tuple[str, str], ...]
+
+    def __init__(
+        self, summary: str, *, candidates: Iterable[tuple[str, str]] = (), remedy: str | None = None
+    ) -> None:
+        self.summary = summary
+        self.candidates = tuple((str(path), str(why)) for path, why in candidates)
+        text = summary
+        if self.candidates:
+            text += ". Tried: " + "; ".join(f"{path}: {why}" for path, why in self.candidates)
+        super().__init__(text, remedy=remedy)
+
+
+class EngineDead(XferError):
+    """The native engine stopped for good. Everything pending and everything later fails with this.
+
+    `cause` is the first failure, an exception or a text; as an exception it is also `__cause__`.
+    """
+
+    _fields: ClassVar[tuple[str, ...]] = ("cause", "device")
+
+    cause: BaseException | str
+
+    def __init__(self, cause: BaseException | str, *, device: int | None = None) -> None:
+        of = "the transfer engine" if device is None else f"the transfer engine of device {device}"
+        said = f"{type(cause).__name__}: {cause}" if isinstance(cause, BaseException) else cause
+        super().__init__(
+            f"{of} stopped after its first failure: {said}",
+            remedy="close this scheduler and open a new one; restart the process if the device is lost",
+        )
+        self.cause = cause
+        self.device = device
+        if isinstance(cause, BaseException):
+            self.__cause__ = cause
+
+
+class TransferWarning(ResourceWarning):
+    """Something went wrong where nothing can be raised: a destructor, process exit, a close that gave up.
+
+    A `ResourceWarning`, because each case is a resource that was not closed or not given back in order.
+    """

@@ -1,0 +1,207 @@
+"""The asynchronous scheduler: awaitable copies between numpy arrays and one NPU."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import anyio.to_thread
+
+from npu_xfer._batch import flatten
+from npu_xfer._bridge import Bridge, open_bridge
+from npu_xfer._buffers import as_source, is_source
+from npu_xfer._face import Face, as_sources
+from npu_xfer.device_array import ArrayOnDevice, DeviceArray
+from npu_xfer.errors import ClosedError, TransferWarning, XferError
+from npu_xfer.transfer import Transfer
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from numpy.typing import ArrayLike, NDArray
+    from typing_extensions import Self
+
+__all__ = ["Scheduler"]
+
+
+class Scheduler(Face[DeviceArray]):
+    """Moves arrays between host memory and one device, from inside an asyncio or trio event loop.
+
+    ::
+
+        async with npu_xfer.Scheduler(device=0) as xfer:
+            on_device = await xfer.to_device(array)
+            back = await xfer.to_host(on_device)
+
+    It runs on the CANN library if one is present and else on the simulator; `library` says which. One event
+    loop uses one scheduler; threads without a loop use `BlockingScheduler`.
+    """
+
+    _array_type = DeviceArray
+    _bridge: Bridge | None = None
+
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def open(self) -> None:
+        """Sets up the device on a worker thread; ``async with`` does it for you.
+
+        Raises LibraryError, AclError, or InvalidTransfer for a device that is not there. A cancellation takes
+        effect when the device is set up, which is then closed again.
+        """
+        with anyio.CancelScope(shield=True):
+            await anyio.to_thread.run_sync(self._open_core)
+        try:
+            self._bridge = open_bridge()
+            await anyio.lowlevel.checkpoint_if_cancelled()
+        except BaseException:
+            await self.close()
+            raise
+
+    async def close(self, *, timeout_s: float | None = None) -> int:
+        """Takes no further work, waits for what is under way, and gives the device back.
+
+        Returns how many transfers had no end after `timeout_s` seconds (default: `close_timeout_s` of the
+        constructor); their awaits raise ClosedError, and memory that the device may still write to is kept
+        until the process ends. A second close does nothing. Device arrays of this scheduler are invalid
+        afterwards; host arrays, page-locked ones too, stay valid.
+        """
+        if self._core is None:
+            return 0
+        limit = self._close_timeout_s if timeout_s is None else timeout_s
+        with anyio.CancelScope(shield=True):
+            abandoned = await anyio.to_thread.run_sync(self._core.close, limit)
+        if self._bridge is not None:
+            self._bridge.reap()
+            self._bridge.close()
+            self._bridge = None
+        return abandoned
+
+    def _loop(self) -> Bridge:
+        """The bridge, if the caller is where it belongs."""
+        bridge = self._bridge
+        if bridge is None:
+            self._opened()
+            raise ClosedError("this scheduler is closed", remedy="open a new one")
+        if bridge.thread_id != threading.get_ident():
+            raise XferError(
+                "this scheduler belongs to the event loop of another thread",
+                remedy="open one in this loop, or use a BlockingScheduler in a plain thread",
+            )
+        return bridge
+
+    def _start_upload(self, array: ArrayLike, out: DeviceArray | None) -> Transfer[DeviceArray]:
+        bridge = self._loop()
+        source = as_source(array)
+        spec = (source.shape, source.dtype, out)
+        transfer: Transfer[DeviceArray] = Transfer(bridge, self._finish_upload, spec)
+        self._upload(bridge.port, transfer, source, out)
+        return transfer
+
+    def _start_download(self, array: ArrayOnDevice, out: NDArray[Any] | None) -> Transfer[NDArray[Any]]:
+        bridge = self._loop()
+        target = self._host_target(array, out)
+        transfer: Transfer[NDArray[Any]] = Transfer(
+            bridge, self._finish_download, target if out is None else out
+        )
+        self._download(bridge.port, transfer, array, target)
+        return transfer
+
+    async def to_device(self, array: ArrayLike, *, out: DeviceArray | None = None) -> DeviceArray:
+        """Copies a numpy array to the device; returns when its bytes are there, visible to every stream.
+
+        Args:
+            array: any native numeric, date or structured dtype, any strides; copied in C order. It must not
+                change before the call returns (see `submit_to_device`).
+            out: an array of this device to copy into, of the same shape and dtype, instead of a new one.
+
+        Raises:
+            InvalidTransfer, UnsupportedDType: before anything was started.
+            TransferError: the copy failed; the bytes of `out` are undefined.
+            ClosedError: the scheduler is closed.
+        """
+        return await self._start_upload(array, out)
+
+    async def submit_to_device(
+        self, array: ArrayLike, *, out: DeviceArray | None = None
+    ) -> Transfer[DeviceArray]:
+        """Starts a copy to the device; returns as soon as the source may be changed or freed.
+
+        The bytes are then in staging memory (an array larger than the free staging memory: its last piece
+        is), and awaiting the result waits for the device. The exception is an array of `empty_pinned`, which
+        is borrowed: it must not change before the transfer is done. Arguments and errors as `to_device`;
+        what goes wrong after the start is raised by awaiting the transfer.
+        """
+        transfer = self._start_upload(array, out)
+        if not transfer.captured:
+            await transfer._wait_captured()
+        return transfer
+
+    async def to_host(self, array: ArrayOnDevice, *, out: NDArray[Any] | None = None) -> NDArray[Any]:
+        """Copies a device array to host memory; returns the numpy array when it is complete.
+
+        Args:
+            array: what `to_device` returned.
+            out: a writable array of the same shape and dtype, any strides without overlap, instead of a new
+                one; undefined until the call returns, and after an error. One of `empty_pinned` is written
+                by the device directly.
+
+        Raises:
+            InvalidTransfer: before anything was started.
+            TransferError: the copy failed.
+            ClosedError: the scheduler is closed.
+        """
+        return await self._start_download(array, out)
+
+    async def submit_to_host(
+        self, array: ArrayOnDevice, *, out: NDArray[Any] | None = None
+    ) -> Transfer[NDArray[Any]]:
+        """Starts a copy to the host; awaiting the returned transfer gives the array. See `to_host`."""
+        return self._start_download(array, out)
+
+    async def to_device_many(self, tree: Any) -> Any:
+        """Copies every numpy array in a tree to the device: one request, one wake-up.
+
+        Args:
+            tree: lists, tuples, named tuples, dicts and dataclass instances, nested, of arrays. Leaves that
+                are not arrays are passed through.
+
+        Returns:
+            The same structure with a DeviceArray in the place of each array.
+
+        Raises:
+            InvalidTransfer: an array cannot be moved; nothing was started.
+            BatchError: some copies failed; its `errors` says which, its `results` has the others.
+        """
+        bridge = self._loop()
+        leaves, plan = flatten(tree, is_source)
+        arrays = as_sources(leaves)
+        transfer: Transfer[Any] = Transfer(bridge, self._finish_upload_many, (arrays, plan))
+        self._upload_many(bridge.port, transfer, arrays)
+        return await transfer
+
+    async def to_host_many(self, tree: Any) -> Any:
+        """Copies every device array in a tree to the host: one request, one wake-up. See `to_device_many`."""
+        bridge = self._loop()
+        leaves, plan = flatten(tree, lambda leaf: isinstance(leaf, ArrayOnDevice))
+        arrays = [leaf for leaf in leaves if isinstance(leaf, ArrayOnDevice)]
+        targets = [self._host_target(array, None) for array in arrays]
+        moved = [place for place, array in enumerate(arrays) if array.nbytes]
+        transfer: Transfer[Any] = Transfer(bridge, self._finish_download_many, (targets, moved, plan))
+        self._download_many(
+            bridge.port, transfer, [arrays[place] for place in moved], [targets[place] for place in moved]
+        )
+        return await transfer
+
+    def __del__(self) -> None:
+        core = self._core
+        if core is not None and not core.native.closed:
+            warnings.warn(f"{self!r} was never closed; use `async with`", TransferWarning, source=self)

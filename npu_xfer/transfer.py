@@ -1,0 +1,120 @@
+"""Handles of transfers under way: what a two-phase submit returns, and what everything else awaits."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Generator
+
+__all__ = ["Handle", "Transfer", "Waking"]
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Waking(Protocol):
+    """How a handle's owner sleeps and is woken: one of these per event loop (see _bridge)."""
+
+    def new_waiter(self) -> Awaitable[None]: ...
+    def wake(self, waiter: Any) -> None: ...
+
+
+class Handle(Generic[T_co]):
+    """One request to the engine and, later, its outcome. Lives on the thread that submitted it."""
+
+    __slots__ = ("__weakref__", "_captured", "_finish", "_outcome", "_raised", "_spec", "_value")
+
+    def __init__(self, finish: Callable[[tuple[Any, ...], Any], T_co], spec: Any) -> None:
+        self._finish = finish  # turns the native outcome into the caller's value, or raises
+        self._spec = spec
+        self._captured = False
+        self._outcome: tuple[Any, ...] | None = None
+        self._raised: BaseException | None = None
+        self._value: Any = None
+
+    @property
+    def captured(self) -> bool:
+        """The source may be changed or freed: its bytes are elsewhere by now, or the transfer is over."""
+        return self._captured
+
+    @property
+    def done(self) -> bool:
+        """The bytes are where they should be, or the transfer failed."""
+        return self._outcome is not None
+
+    def _settle(self, outcome: tuple[Any, ...] | None) -> None:
+        """Called while reaping: None means captured, anything else is the end."""
+        self._captured = True
+        if outcome is not None:
+            self._outcome = outcome
+
+    def _take(self) -> T_co:
+        """The value of a done transfer; raises what it failed with."""
+        if self._raised is not None:
+            raise self._raised
+        if self._outcome is None:
+            raise RuntimeError("this transfer is not done; await it")
+        if self._finish is not None:
+            finish, self._finish = self._finish, None  # type: ignore[assignment]  # run once
+            try:
+                self._value = finish(self._outcome, self._spec)
+            except BaseException as error:
+                self._raised = error
+                raise
+            finally:
+                self._spec = None
+                self._outcome = ()
+        value: T_co = self._value
+        return value
+
+    def __repr__(self) -> str:
+        state = "done" if self.done else "captured" if self._captured else "pending"
+        return f"<{type(self).__name__} {state}>"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a transfer belongs to its process and cannot be pickled; await it first")
+
+
+class Transfer(Handle[T_co]):
+    """A transfer that was submitted; ``await transfer`` gives its result once the bytes have landed.
+
+    May be awaited more than once and by several tasks of the same event loop. Dropping it, or cancelling a
+    task that awaits it, does not stop the copy: its buffers stay alive until the device is done with them.
+    """
+
+    __slots__ = ("_capture_waiters", "_loop", "_waiters")
+
+    def __init__(self, loop: Waking, finish: Callable[[tuple[Any, ...], Any], T_co], spec: Any) -> None:
+        super().__init__(finish, spec)
+        self._loop = loop
+        self._waiters: list[Any] | None = None
+        self._capture_waiters: list[Any] | None = None
+
+    def _settle(self, outcome: tuple[Any, ...] | None) -> None:
+        super()._settle(outcome)
+        if self._capture_waiters is not None:
+            woken, self._capture_waiters = self._capture_waiters, None
+            for waiter in woken:
+                self._loop.wake(waiter)
+        if outcome is not None and self._waiters is not None:
+            woken, self._waiters = self._waiters, None
+            for waiter in woken:
+                self._loop.wake(waiter)
+
+    async def _wait_captured(self) -> None:
+        while not self._captured:
+            waiter = self._loop.new_waiter()
+            if self._capture_waiters is None:
+                self._capture_waiters = []
+            self._capture_waiters.append(waiter)
+            await waiter
+
+    def __await__(self) -> Generator[Any, Any, T_co]:
+        while self._outcome is None:
+            waiter = self._loop.new_waiter()
+            if self._waiters is None:
+                self._waiters = [waiter]
+            else:
+                self._waiters.append(waiter)
+            yield from waiter.__await__()
+        return self._take()

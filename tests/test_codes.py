@@ -1,0 +1,69 @@
+"""The table of ACL codes."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from npu_xfer._cann.codes import _ROWS, CODES, code_info, code_name
+
+ABI_H = Path(__file__).parent.parent / "native" / "acl" / "abi.h"
+
+
+def test_every_row_is_complete_and_unique() -> None:
+    assert len(CODES) == len(_ROWS) > 200
+    assert len({info.name for info in CODES.values()}) == len(CODES)
+    for code, info in CODES.items():
+        assert info.code == code
+        assert re.fullmatch(r"ACL_(SUCCESS|ERROR_[A-Z0-9_]+)", info.name)
+        assert info.meaning
+        assert info.remedy
+        assert not info.device_lost or info.sticky
+
+
+def test_names_agree_with_the_c_header() -> None:
+    found = {
+        int(number): name for name, number in re.findall(r"\b(ACL_\w+) = (\d{6})\b", ABI_H.read_text("utf-8"))
+    }
+    assert len(found) > 15
+    assert {code: code_name(code) for code in found} == found
+
+
+@pytest.mark.parametrize(
+    ("code", "name"),
+    [
+        (0, "ACL_SUCCESS"),
+        (100002, "ACL_ERROR_REPEAT_INITIALIZE"),
+        (107000, "ACL_ERROR_RT_PARAM_INVALID"),
+        (107032, "ACL_ERROR_STREAM_CAPTURE_CONFLICT"),
+        (107041, "ACL_ERROR_RT_CAPTURE_MODE_BLOCK_ASYNC"),
+        (207018, "ACL_ERROR_RT_DEVICE_OOM"),
+        (507046, "ACL_ERROR_RT_STREAM_SYNC_TIMEOUT"),
+        (507057, "ACL_ERROR_RT_SUSPECT_REMOTE_ERROR"),
+        (507910, "ACL_ERROR_HOST_MEMORY_ALREADY_REGISTERED"),
+        (507911, "ACL_ERROR_HOST_MEMORY_NOT_REGISTERED"),
+    ],
+)
+def test_known_names(code: int, name: str) -> None:
+    assert code_name(code) == name
+
+
+def test_groups_for_decisions() -> None:
+    assert {code for code, info in CODES.items() if info.device_lost} == {507010, 507899, 507901}
+    sticky = {code for code, info in CODES.items() if info.sticky and not info.device_lost}
+    assert sticky == {107022, 507053, 507054, 507055, 507056, 507057}
+    assert {207001, 207007, 207008} <= {code for code, info in CODES.items() if info.resource}
+    for code in (107000, 207000, 507046, 507047, 507012):
+        assert not CODES[code].sticky
+
+
+@pytest.mark.parametrize(
+    ("code", "word"), [(107999, "caller"), (208000, "resource"), (599999, "device"), (-1, "")]
+)
+def test_unknown_codes_keep_their_number_and_class(code: int, word: str) -> None:
+    info = code_info(code)
+    assert (info.code, info.name) == (code, "UNKNOWN")
+    assert word in info.meaning
+    assert info.remedy
