@@ -81,7 +81,8 @@ class _TrioWaiter:
             self._task = None
             return trio.lowlevel.Abort.SUCCEEDED
 
-        yield from trio.lowlevel.wait_task_rescheduled(abort).__await__()
+        parked = trio.lowlevel.wait_task_rescheduled(abort)  # noqa: ASYNC105  # awaited by hand just below
+        yield from parked.__await__()
 
     def wake(self) -> None:
         import trio

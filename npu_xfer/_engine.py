@@ -103,7 +103,6 @@ class Core:
             settings.result_cache,
             settings.n_lanes,
         )
-        self._last_stats: Stats | None = None
         _say_simulated(self)
         _open_cores.add(self)
 
@@ -118,18 +117,16 @@ class Core:
         nbytes = math.prod(extents) * element.itemsize
         if nbytes == 0 or any(extent < 0 for extent in extents):
             return np.empty(extents, element)  # numpy refuses negative extents in its own words
-        return np.ndarray(extents, element, buffer=self.native.pinned(nbytes))
+        return _array_over(self.native.pinned(nbytes), extents, element)
 
     def empty_result(self, shape: tuple[int, ...], dtype: np.dtype[Any], nbytes: int) -> NDArray[Any]:
         """An uninitialised array for a result, in recycled memory when it is large."""
         if nbytes < _POOLED_RESULT_NBYTES:
             return np.empty(shape, dtype)
-        return np.ndarray(shape, dtype, buffer=self.native.result(nbytes))
+        return _array_over(self.native.result(nbytes), shape, dtype)
 
     def stats(self) -> Stats:
-        """The counters now, or as they were when the engine was closed."""
-        if self.native.closed and self._last_stats is not None:
-            return self._last_stats
+        """The counters now; after close, as they were when the last transfer had ended."""
         raw = self.native.stats()
         pools = [raw["pinned"], raw["staging_h2d"], raw["staging_d2h"]]
         return Stats(
@@ -152,7 +149,6 @@ class Core:
         _open_cores.discard(self)
         if self.native.closed:
             return 0
-        self._last_stats = self.stats()
         abandoned, _, n_stuck, code, call = self.native.close(timeout_s)
         if n_stuck:
             warnings.warn(
@@ -168,6 +164,12 @@ class Core:
                 stacklevel=2,
             )
         return abandoned
+
+
+def _array_over(block: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """A view of a Block, which it keeps alive. (numpy's stubs do not know the buffer protocol.)"""
+    array: NDArray[Any] = np.ndarray(shape, dtype, buffer=block)
+    return array
 
 
 def _lane_stats(raw: dict[str, int]) -> LaneStats:
@@ -198,7 +200,7 @@ def _say_simulated(core: Core) -> None:
 @atexit.register
 def _close_at_exit() -> None:
     for core in list(_open_cores):
-        if core.native.pending == 0 and core.native.closed:
+        if core.native.closed:
             continue
         warnings.warn(
             f"a scheduler on device {core.device} was never closed; use `with` or call close",

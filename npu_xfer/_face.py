@@ -10,12 +10,11 @@ from npu_xfer._buffers import as_destination, as_source, exportable
 from npu_xfer._engine import Core
 from npu_xfer._settings import settings as environment_settings
 from npu_xfer.device_array import ArrayOnDevice
-from npu_xfer.errors import BatchError, ClosedError, InvalidTransfer, XferError
+from npu_xfer.errors import BatchError, ClosedError, InvalidTransfer, UnsupportedDType, XferError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import numpy as np
     from numpy.typing import DTypeLike, NDArray
 
     from npu_xfer import _native
@@ -261,13 +260,15 @@ def _whole_or_raise(outcome: Sequence[Any], results: list[Any], plan: Any) -> An
     return unflatten(plan, results)
 
 
-def as_sources(leaves: list[object]) -> list[np.ndarray[Any, Any]]:
-    """Every leaf as an array; the error of a bad one says which it was."""
-    arrays = []
-    for place, leaf in enumerate(leaves):
-        try:
-            arrays.append(as_source(leaf))
-        except InvalidTransfer as error:
-            error.add_note(f"item {place} of {len(leaves)}") if hasattr(error, "add_note") else None
-            raise
-    return arrays
+def as_sources(leaves: list[object]) -> list[NDArray[Any]]:
+    """Every leaf as an array; nothing is started when one is bad, and its error says which it was."""
+    return [_numbered_source(place, leaf, len(leaves)) for place, leaf in enumerate(leaves)]
+
+
+def _numbered_source(place: int, leaf: object, n: int) -> NDArray[Any]:
+    try:
+        return as_source(leaf)
+    except UnsupportedDType as error:
+        raise UnsupportedDType(f"item {place} of {n}: {error}") from None
+    except InvalidTransfer as error:
+        raise InvalidTransfer(f"item {place} of {n}: {error}") from None

@@ -178,4 +178,6 @@ class BlockingScheduler(Face[BlockingDeviceArray]):
     def __del__(self) -> None:
         core = self._core
         if core is not None and not core.native.closed:
-            warnings.warn(f"{self!r} was never closed; use `with`", TransferWarning, source=self)
+            warnings.warn(
+                f"{self!r} was never closed; use `with`", TransferWarning, stacklevel=2, source=self
+            )

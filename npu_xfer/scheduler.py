@@ -204,4 +204,6 @@ class Scheduler(Face[DeviceArray]):
     def __del__(self) -> None:
         core = self._core
         if core is not None and not core.native.closed:
-            warnings.warn(f"{self!r} was never closed; use `async with`", TransferWarning, source=self)
+            warnings.warn(
+                f"{self!r} was never closed; use `async with`", TransferWarning, stacklevel=2, source=self
+            )

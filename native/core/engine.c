@@ -224,6 +224,31 @@ uint64_t npux_engine_pending(struct npux_engine *e)
     return n;
 }
 
+static void stats_locked(struct npux_engine *e, struct npux_engine_stats *out)
+{
+    struct npux_arena *const arenas[] = {e->device_arena, e->pinned_arena, e->result_arena,
+                                         e->staging_arena[NPUX_H2D], e->staging_arena[NPUX_D2H]};
+    struct npux_arena_stats *const slots[] = {&out->device, &out->pinned, &out->results,
+                                              &out->staging[NPUX_H2D], &out->staging[NPUX_D2H]};
+
+    memset(out, 0, sizeof(*out));
+    out->counters = e->sched.counters;
+    out->n_pending = e->sched.n_pending;
+    for (size_t i = 0; i < sizeof(arenas) / sizeof(arenas[0]); i++)
+        if (arenas[i] != NULL)
+            npux_arena_stats(arenas[i], slots[i]);
+}
+
+void npux_engine_stats(struct npux_engine *e, struct npux_engine_stats *out)
+{
+    pthread_mutex_lock(&e->sched.mu);
+    if (e->torn_down)
+        *out = e->last_stats;
+    else
+        stats_locked(e, out);
+    pthread_mutex_unlock(&e->sched.mu);
+}
+
 /* Waits for the pending transfers; when the time is up, makes every thread give up. */
 static bool drain(struct npux_engine *e, uint64_t timeout_ns)
 {
@@ -241,6 +266,8 @@ static bool drain(struct npux_engine *e, uint64_t timeout_ns)
     drained = s->n_pending == 0;
     if (!drained)
         atomic_store(&e->abandon, true);
+    stats_locked(e, &e->last_stats);
+    e->torn_down = true;
     npux_sched_stop_locked(s);
     pthread_mutex_unlock(&s->mu);
     if (!drained && e->runtime != NULL) {

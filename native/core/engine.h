@@ -27,6 +27,13 @@ struct npux_engine_opts {
 
 struct npux_lane;
 
+struct npux_engine_stats {
+    struct npux_counters counters;
+    uint64_t n_pending;
+    struct npux_arena_stats device, pinned, results;
+    struct npux_arena_stats staging[NPUX_N_DIRECTIONS];
+};
+
 struct npux_engine {
     struct npux_engine_opts opts;
     struct npux_runtime *runtime;
@@ -47,6 +54,8 @@ struct npux_engine {
     atomic_bool dead;     /* set under sched->mu, after death, which holds the first cause */
     atomic_bool abandon;  /* lanes give up waiting for the device */
     struct npux_err death;
+    bool torn_down;                      /* sched->mu: the arenas are going; last_stats stands in for them */
+    struct npux_engine_stats last_stats; /* sched->mu */
     bool leaked; /* a thread is stuck in ACL: nothing of this engine may be freed */
 };
 
@@ -75,6 +84,8 @@ int npux_engine_get_result(struct npux_engine *e, size_t nbytes, struct npux_blo
                            struct npux_err *err);
 
 uint64_t npux_engine_pending(struct npux_engine *e);
+/* Counters and memory now; after close, as they were when the last transfer had ended. */
+void npux_engine_stats(struct npux_engine *e, struct npux_engine_stats *out);
 
 /* Refuses new work, waits up to timeout_ns for what is pending, then tears down: streams, staging memory,
  * the rest, device, runtime. What has no end by then gets a DONE note with an error. While arrays of the user

@@ -18,18 +18,26 @@ PyTypeObject *npux_py_engine_type;
 
 static const uint64_t ABANDONED_CLOSE_NS = 1000000000u;
 
-/* NULL with ForkedProcessError set in a child of the process that opened the engine; its threads are not
+/* True with ForkedProcessError set in a child of the process that opened the engine: its threads are not
  * there, and CANN's neither. */
+static bool in_child(struct engine_object *self)
+{
+    struct npux_err err;
+
+    if (self->forks == npux_py_forks())
+        return false;
+    npux_fail(&err, -ECHILD, "fork", "device %d was opened by the parent process", (int)self->device);
+    npux_py_raise(&err);
+    return true;
+}
+
 static struct npux_engine *engine_get(PyObject *object)
 {
     struct engine_object *self = (struct engine_object *)object;
     struct npux_err err;
 
-    if (self->forks != npux_py_forks()) {
-        npux_fail(&err, -ECHILD, "fork", "device %d was opened by the parent process", (int)self->device);
-        npux_py_raise(&err);
+    if (in_child(self))
         return NULL;
-    }
     if (self->closed) {
         npux_fail(&err, -ESHUTDOWN, "submit", "the scheduler is closed");
         npux_py_raise(&err);
@@ -286,9 +294,7 @@ static PyObject *engine_close(PyObject *object, PyObject *argument)
 
     if (timeout_s == -1.0 && PyErr_Occurred())
         return NULL;
-    if (!self->closed && engine_get(object) == NULL)
-        return NULL;
-    if (!self->closed) {
+    if (!self->closed && self->forks == npux_py_forks()) { /* in a forked child there is nothing to close */
         self->closed = true;
         Py_BEGIN_ALLOW_THREADS
         npux_engine_close(self->engine, (uint64_t)(timeout_s < 0 ? 0 : timeout_s * 1e9), &report);
@@ -298,16 +304,11 @@ static PyObject *engine_close(PyObject *object, PyObject *argument)
                          report.n_stuck, report.acl_code, report.acl_call != NULL ? report.acl_call : "");
 }
 
-static int add_arena(PyObject *dict, const char *name, struct npux_arena *arena)
+static int add_arena(PyObject *dict, const char *name, const struct npux_arena_stats *stats)
 {
-    struct npux_arena_stats stats;
-    PyObject *value;
-    int rc;
-
-    npux_arena_stats(arena, &stats);
-    value = Py_BuildValue("(nnnn)", (Py_ssize_t)stats.held_nbytes, (Py_ssize_t)stats.used_nbytes,
-                          (Py_ssize_t)stats.peak_nbytes, (Py_ssize_t)stats.n_maps);
-    rc = value == NULL ? -1 : PyDict_SetItemString(dict, name, value);
+    PyObject *value = Py_BuildValue("(nnnn)", (Py_ssize_t)stats->held_nbytes, (Py_ssize_t)stats->used_nbytes,
+                                    (Py_ssize_t)stats->peak_nbytes, (Py_ssize_t)stats->n_maps);
+    int rc = value == NULL ? -1 : PyDict_SetItemString(dict, name, value);
     Py_XDECREF(value);
     return rc;
 }
@@ -328,26 +329,22 @@ static int add_direction(PyObject *dict, const char *name, const struct npux_cou
 
 static PyObject *engine_stats(PyObject *object, PyObject *unused)
 {
-    struct npux_engine *e = engine_get(object);
-    struct npux_counters counters;
-    unsigned long long pending;
+    struct engine_object *self = (struct engine_object *)object;
+    struct npux_engine_stats stats;
     PyObject *dict, *value;
 
-    if (e == NULL)
+    if (in_child(self))
         return NULL;
-    pthread_mutex_lock(&e->sched.mu);
-    counters = e->sched.counters;
-    pending = e->sched.n_pending;
-    pthread_mutex_unlock(&e->sched.mu);
+    npux_engine_stats(self->engine, &stats);
     dict = PyDict_New();
-    value = PyLong_FromUnsignedLongLong(pending);
+    value = PyLong_FromUnsignedLongLong(stats.n_pending);
     if (dict == NULL || value == NULL || PyDict_SetItemString(dict, "pending", value) < 0 ||
-        add_direction(dict, "h2d", &counters, NPUX_H2D) < 0 ||
-        add_direction(dict, "d2h", &counters, NPUX_D2H) < 0 ||
-        add_arena(dict, "device", e->device_arena) < 0 || add_arena(dict, "pinned", e->pinned_arena) < 0 ||
-        add_arena(dict, "staging_h2d", e->staging_arena[NPUX_H2D]) < 0 ||
-        add_arena(dict, "staging_d2h", e->staging_arena[NPUX_D2H]) < 0 ||
-        add_arena(dict, "results", e->result_arena) < 0)
+        add_direction(dict, "h2d", &stats.counters, NPUX_H2D) < 0 ||
+        add_direction(dict, "d2h", &stats.counters, NPUX_D2H) < 0 ||
+        add_arena(dict, "device", &stats.device) < 0 || add_arena(dict, "pinned", &stats.pinned) < 0 ||
+        add_arena(dict, "staging_h2d", &stats.staging[NPUX_H2D]) < 0 ||
+        add_arena(dict, "staging_d2h", &stats.staging[NPUX_D2H]) < 0 ||
+        add_arena(dict, "results", &stats.results) < 0)
         Py_CLEAR(dict);
     Py_XDECREF(value);
     return dict;
@@ -363,7 +360,8 @@ static PyObject *engine_pending(PyObject *object, void *closure)
 
 static PyObject *engine_closed(PyObject *object, void *closure)
 {
-    return PyBool_FromLong(((struct engine_object *)object)->closed);
+    struct engine_object *self = (struct engine_object *)object;
+    return PyBool_FromLong(self->closed || self->forks != npux_py_forks());
 }
 
 static PyObject *engine_faults_known(PyObject *object, void *closure)
@@ -390,7 +388,7 @@ static PyMethodDef methods[] = {
 
 static PyGetSetDef getset[] = {
     {"pending", engine_pending, NULL, "Transfers submitted and not finished.", NULL},
-    {"closed", engine_closed, NULL, "Whether close was called.", NULL},
+    {"closed", engine_closed, NULL, "Whether close was called; true in a forked child, where it cannot be used.", NULL},
     {"faults_known", engine_faults_known, NULL, "The runtime reports which asynchronous copy failed.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };

@@ -3,6 +3,11 @@
  * Only libascendcl_sim.so exports these. A program asks for aclsim_abi first: if dlsym does not find it,
  * the library is not the simulator.
  *
+ * Environment, read once at the first call of any function of the library:
+ *   ACLSIM_DEVICES        number of devices, default 1
+ *   ACLSIM_DEVICE_MEMORY  bytes of each device, plain or with KiB, MiB, GiB; default 32GiB
+ *   ACLSIM_LINK           for example "h2d=25e9,d2h=25e9,d2d=1e12,latency_us=8,submit_us=1.9,move=0"
+ *
  * Threads: every function may be called from any thread, with or without an ACL context.
  * Locks:   taken inside; no function here blocks on simulated work.
  */
@@ -21,20 +26,23 @@ extern "C" {
 /* Directions of a DMA engine. */
 enum { ACLSIM_H2D = 0, ACLSIM_D2H = 1, ACLSIM_D2D = 2, ACLSIM_N_DIRECTIONS = 3 };
 
-/* The link model of one device. Everything is 0 in "instant", which is the default. */
+/* The link model of one device. All times are 0 in "instant", which is the default. Otherwise a copy begins
+ * when its engine is free and it is the first of its stream, takes latency_ns plus nbytes / rate, and is not
+ * seen as finished before. The next one begins at the modelled end, not when somebody noticed it, so a deep
+ * queue runs at exactly the rate; a waiting thread wakes some 10 us later than the model says. */
 struct aclsim_link {
     uint64_t h2d_bytes_per_s; /* 0: no time for bytes */
     uint64_t d2h_bytes_per_s;
     uint64_t d2d_bytes_per_s;
     uint64_t latency_ns; /* added to each copy, on the engine */
-    uint64_t submit_ns;  /* time the submitting thread spends in each asynchronous call */
+    uint64_t submit_ns;  /* busy time of the submitting thread in each asynchronous call */
     uint32_t move_bytes; /* 1: bytes are copied (default); 0: timing only, for speed measurements */
     uint32_t reserved;
 };
 
 /* What happened so far; see also aclsim_call_count. */
 struct aclsim_counters {
-    uint64_t copies[3];        /* executed copies by direction */
+    uint64_t copies[3];        /* executed copies by direction; one of n * 64 MiB counts as n */
     uint64_t bytes[3];         /* bytes of these */
     uint64_t failed_copies;    /* copies that ended in an error */
     uint64_t pageable_copies;  /* asynchronous copies of ordinary memory, executed synchronously */
@@ -56,8 +64,11 @@ int aclsim_set_device_count(uint32_t count);
 int aclsim_set_link(int32_t device, const struct aclsim_link *link);
 int aclsim_get_link(int32_t device, struct aclsim_link *link);
 
-/* A held engine or stream starts no further copy; a copy that runs already ends. Holds nest by count.
- * Engine holds are remembered for a device that is not set yet. */
+/* A held engine or stream starts no further queued copy or fill; a copy that runs already ends. Holds nest by
+ * count. Events with no copy before them still complete, and copies that the calling thread makes itself
+ * (aclrtMemcpy, pageable memory) are not held. Engine holds are remembered for a device that is not set yet.
+ * stream NULL: the default stream of the current context. 0, or -1 for a bad argument or nothing to release.
+ */
 int aclsim_hold_engine(int32_t device, int direction);
 int aclsim_release_engine(int32_t device, int direction);
 int aclsim_hold_stream(void *stream);
@@ -67,9 +78,11 @@ int64_t aclsim_pending_tasks(int32_t device);
 
 /* The nth copy (1 = the next) that starts executing in this direction (-1: any) on this device (-1: any)
  * fails with code: it moves no byte, its stream goes on, and the next synchronisation of that stream
- * returns code once. Returns an id > 0, or -1. Several may be armed; each fires once. */
+ * returns code once. Returns an id > 0, or -1. Several may be armed; each counts every copy and fires once.
+ * Copies that the calling thread makes itself are neither counted nor failed; fail_call is for these. */
 int64_t aclsim_fail_copy(int32_t device, int direction, uint64_t nth, int32_t code);
-/* The nth call (1 = the next) of the ACL function `name` returns code and does nothing else. */
+/* The nth call (1 = the next) of the ACL function `name` returns code and does nothing else: it is counted,
+ * but leaves no error text and no last error. Only for functions that return aclError. */
 int64_t aclsim_fail_call(const char *name, uint64_t nth, int32_t code);
 /* Disarms everything that has not fired; returns how many that were. */
 int64_t aclsim_clear_faults(void);

@@ -101,6 +101,8 @@ static void check_pageable(void)
     CHECK_EQ(after.pageable_copies - before.pageable_copies, 2);
     CHECK_EQ(after.copies[ACLSIM_H2D] - before.copies[ACLSIM_H2D], 2);
     CHECK_EQ(after.bytes[ACLSIM_D2H] - before.bytes[ACLSIM_D2H], N);
+    before = after;
+    OK(copy(dev, pin, ACL_MEMCPY_DEFAULT));
     OK(aclrtMemcpyAsync(dev + 1, N - 1, pin, 100, ACL_MEMCPY_DEFAULT, s));
     OK(aclrtSynchronizeStream(s));
     aclsim_counters(&after);

@@ -62,6 +62,7 @@ static void check_one_failure(void)
     OK(aclrtSetExceptionInfoCallback(on_exception));
     seen.event = e;
     CHECK(aclsim_fail_copy(0, ACLSIM_H2D, 2, ACL_ERROR_RT_TS_ERROR) > 0);
+    OK(aclsim_hold_stream(s)); /* so that the event is recorded before the callback asks */
     copy(0);
     OK(aclrtRecordEvent(before, s));
     copy(N);
@@ -69,6 +70,7 @@ static void check_one_failure(void)
     OK(aclrtStreamGetId(s, &id));
     copy(2 * N);
     OK(aclrtRecordEvent(e, s));
+    OK(aclsim_release_stream(s));
     OK(aclrtSynchronizeEvent(before));
     OK(aclrtSynchronizeEvent(e));
     CHECK(event_complete(e));

@@ -1,0 +1,174 @@
+"""What the subcommands share: where text goes, the simulator's notice, JSON, facts about the machine."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import json
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import numpy as np
+from rich.console import Console
+from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
+
+import npu_xfer
+from npu_xfer._settings import settings
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from typing import TypeVar
+
+    from npu_xfer._types import LibraryInfo
+
+    T = TypeVar("T")
+
+__all__ = [
+    "LOOPS",
+    "NOTICE",
+    "Screen",
+    "first_cause",
+    "machine",
+    "progress_bar",
+    "provenance",
+    "run_in_loop",
+    "version_text",
+    "write_json",
+]
+
+NOTICE = (
+    "SIMULATOR: every copy stays inside this computer's own memory; "
+    "the speeds shown here say nothing about an NPU."
+)
+LOOPS = ("asyncio", "uvloop", "trio")
+_GIT_TIMEOUT_S = 5.0
+
+
+class Screen:
+    """Where a command writes: results to `out`, progress and complaints to `err`."""
+
+    def __init__(self, *, results_to_stderr: bool = False) -> None:
+        """`results_to_stderr` leaves standard output to JSON."""
+        self.err = Console(stderr=True, highlight=False)
+        self.out = self.err if results_to_stderr else Console(highlight=False)
+
+    def say(self, text: str, style: str | None = None) -> None:
+        """Prints one paragraph of results, wrapped at the terminal's width."""
+        self.out.print(text, style=style, markup=False)
+
+    def notice(self, info: LibraryInfo) -> None:
+        """Prints the simulator's notice when `info` is the simulator."""
+        if info.simulated:
+            self.say(NOTICE, style="bold yellow")
+
+    def complain(self, text: str) -> None:
+        """Prints one error on standard error, unwrapped so that it can be searched for."""
+        self.err.print(f"npu-xfer: {text}", style="red", markup=False, soft_wrap=True)
+
+
+def write_json(target: str, data: object) -> None:
+    """Writes to a file, or to standard output for "-". Raises OSError when the file cannot be written."""
+    text = json.dumps(data, indent=2, allow_nan=False) + "\n"
+    if target == "-":
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    else:
+        Path(target).write_text(text, encoding="utf-8")
+
+
+def progress_bar(screen: Screen, *columns: ProgressColumn) -> Progress:
+    """A bar on standard error, drawn only on a terminal and only when told to: no thread of its own that
+    could disturb a measurement."""
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        *columns,
+        TimeRemainingColumn(),
+        console=screen.err,
+        auto_refresh=False,
+        transient=True,
+        disable=not screen.err.is_terminal,
+    )
+
+
+def run_in_loop(loop: str, main: Callable[[], Awaitable[T]]) -> T:
+    """Runs `main` in a new event loop of this kind. Raises ValueError for a loop that is not installed."""
+    if loop not in LOOPS:
+        raise ValueError(f"{loop!r} is no event loop; accepted: {', '.join(LOOPS)}")
+    if loop != "asyncio" and importlib.util.find_spec(loop) is None:
+        raise ValueError(f"{loop} is not installed: pip install {loop}")
+    if loop == "trio":
+        return anyio.run(main, backend="trio")
+    return anyio.run(main, backend="asyncio", backend_options={"use_uvloop": loop == "uvloop"})
+
+
+def first_cause(error: BaseException) -> BaseException:
+    """The first exception inside task groups' exception groups."""
+    while inner := getattr(error, "exceptions", None):
+        error = inner[0]
+    return error
+
+
+def _commit() -> str | None:
+    """The commit of the checkout that this package runs from; None for an installed copy."""
+    checkout = Path(npu_xfer.__file__).resolve().parent.parent
+    if not (checkout / ".git").exists():
+        return None
+    command = ["git", "-C", str(checkout), "describe", "--always", "--dirty", "--abbrev=12"]
+    try:
+        found = subprocess.run(command, capture_output=True, text=True, timeout=_GIT_TIMEOUT_S, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return found.stdout.strip() or None
+
+
+def _cpu_model() -> str:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as lines:
+            for line in lines:
+                field, _, value = line.partition(":")
+                if field.strip().lower() in {"model name", "hardware"}:
+                    return value.strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def machine() -> dict[str, Any]:
+    """The computer, without its name."""
+    return {
+        "system": platform.system(),
+        "release": platform.release(),
+        "architecture": platform.machine(),
+        "cpu": _cpu_model(),
+        "cpus": len(os.sched_getaffinity(0)),
+        "memory_nbytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+    }
+
+
+def provenance(info: LibraryInfo) -> dict[str, Any]:
+    """What a reader of a result must know about where it comes from, ready for JSON."""
+    return {
+        "simulated": info.simulated,
+        "notice": NOTICE if info.simulated else None,
+        "library": dataclasses.asdict(info),
+        "npu_xfer": {"version": npu_xfer.__version__, "commit": _commit()},
+        "python": f"{platform.python_implementation()} {platform.python_version()}",
+        "numpy": np.__version__,
+        "machine": machine(),
+        "engine_settings": {
+            name: value
+            for name, value in dataclasses.asdict(settings()).items()
+            if name not in {"library", "cann_homes"}
+        },
+    }
+
+
+def version_text() -> str:
+    """One line for --version."""
+    return f"npu-xfer {npu_xfer.__version__} (Python {platform.python_version()}, numpy {np.__version__})"

@@ -1,0 +1,229 @@
+"""Moving every tensor of a file to the device and back, and comparing the bytes.
+
+Tensors go in waves of a bounded number of bytes; one that is larger is cut into pieces. A wave is hashed on
+the host, copied to the device, copied back, and hashed again, in this order, so that each direction is timed
+alone and neither disk nor hashing is inside a figure. Nothing here draws.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import anyio.to_thread
+import numpy as np
+
+from npu_xfer.cli._common import run_in_loop
+from npu_xfer.cli._sources import DEMO_NAME, Entry, UnreadableError, demo_entries, open_entries
+from npu_xfer.errors import XferError
+from npu_xfer.scheduler import Scheduler
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from npu_xfer._types import LibraryInfo
+    from npu_xfer.device_array import DeviceArray
+
+__all__ = ["FileReport", "TensorReport", "run"]
+
+
+@dataclass(slots=True)
+class TensorReport:
+    """What happened to one tensor."""
+
+    name: str
+    dtype: str
+    """As the file calls it."""
+
+    shape: tuple[int, ...] = ()
+    nbytes: int = 0
+    sha256: str | None = None
+    """Of the source's bytes, in C order."""
+
+    sha256_back: str | None = None
+    """Of the bytes that came back from the device."""
+
+    failure: str | None = None
+
+    @property
+    def verified(self) -> bool:
+        """Whether the bytes that came back are those that went."""
+        return self.failure is None and self.sha256 is not None and self.sha256 == self.sha256_back
+
+
+@dataclass(slots=True)
+class FileReport:
+    """What happened to one file."""
+
+    name: str
+    tensors: list[TensorReport] = field(default_factory=list)
+    nbytes: int = 0
+    """Bytes that went to the device and came back, equal or not."""
+
+    h2d_s: float = 0.0
+    d2h_s: float = 0.0
+    failure: str | None = None
+    """Why the file as a whole could not be read."""
+
+    @property
+    def verified(self) -> bool:
+        """Whether every tensor came back equal."""
+        return self.failure is None and all(tensor.verified for tensor in self.tensors)
+
+    def failures(self) -> list[str]:
+        """One sentence for each thing that went wrong, naming file and tensor."""
+        found = [f"{self.name}: {self.failure}"] if self.failure is not None else []
+        for tensor in self.tensors:
+            if not tensor.verified:
+                found.append(f"{self.name}: tensor {tensor.name!r}: {tensor.failure or 'not verified'}")
+        return found
+
+
+class _Tensor:
+    """A report in the making, with its two running hashes."""
+
+    def __init__(self, report: TensorReport) -> None:
+        self.report = report
+        self.sent = hashlib.sha256()
+        self.back = hashlib.sha256()
+
+    def fail(self, text: str) -> None:
+        self.report.failure = self.report.failure or text
+
+    def finish(self) -> None:
+        report = self.report
+        report.sha256 = self.sent.hexdigest()
+        report.sha256_back = self.back.hexdigest() if report.failure is None else None
+        if report.failure is None and report.sha256 != report.sha256_back:
+            report.failure = (
+                f"the bytes differ after the trip: SHA-256 {report.sha256} went, {report.sha256_back} came back"
+            )
+
+
+@dataclass(slots=True)
+class _Piece:
+    """What goes in one copy: a tensor, or a part of a large one."""
+
+    tensor: _Tensor
+    array: NDArray[Any]
+    on_device: DeviceArray | None = None
+    arrived: NDArray[Any] | None = None
+
+
+def _update(digest: Any, array: NDArray[Any]) -> None:
+    """Adds the array's bytes in C order."""
+    if array.nbytes:
+        digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+
+
+def _pieces(array: NDArray[Any], window_nbytes: int) -> Iterator[NDArray[Any]]:
+    """The array itself, or parts of at most `window_nbytes` of one whose memory has no gaps."""
+    if array.nbytes <= window_nbytes or not (array.flags.c_contiguous or array.flags.f_contiguous):
+        yield array
+        return
+    row = (array if array.flags.c_contiguous else array.T).reshape(-1)
+    n_elements = max(1, window_nbytes // array.itemsize)
+    for start in range(0, row.size, n_elements):
+        yield row[start : start + n_elements]
+
+
+class _Loader:
+    """Moves one file after another through one scheduler."""
+
+    def __init__(
+        self, xfer: Scheduler, window_nbytes: int, in_flight: int, advance: Callable[[int], None]
+    ) -> None:
+        self._xfer = xfer
+        self._window_nbytes = window_nbytes
+        self._limiter = anyio.CapacityLimiter(in_flight)
+        self._advance = advance
+        self._wave: list[_Piece] = []
+        self._wave_nbytes = 0
+
+    async def move(self, entries: Sequence[Entry], report: FileReport) -> None:
+        for entry in entries:
+            tensor_report = TensorReport(entry.name, entry.dtype)
+            report.tensors.append(tensor_report)
+            try:
+                array = await anyio.to_thread.run_sync(entry.open)
+            except UnreadableError as error:
+                tensor_report.failure = str(error)
+                continue
+            tensor_report.shape = array.shape
+            tensor_report.nbytes = array.nbytes
+            tensor_report.dtype = entry.dtype or array.dtype.str
+            await self._take(_Tensor(tensor_report), array, report)
+        await self._flush(report)
+        for tensor in report.tensors:
+            if tensor.failure is None and not tensor.verified:
+                raise AssertionError(f"tensor {tensor.name!r} was left without a verdict")
+
+    async def _take(self, tensor: _Tensor, array: NDArray[Any], report: FileReport) -> None:
+        """Adds a tensor to the wave, and sends the wave off whenever it is full."""
+        for part in _pieces(array, self._window_nbytes):
+            if self._wave and self._wave_nbytes + part.nbytes > self._window_nbytes:
+                await self._flush(report)
+            self._wave.append(_Piece(tensor, part))
+            self._wave_nbytes += part.nbytes
+
+    async def _flush(self, report: FileReport) -> None:
+        wave, self._wave, self._wave_nbytes = self._wave, [], 0
+        await anyio.to_thread.run_sync(_hash_sources, wave)
+        report.h2d_s += await self._each(wave, self._upload)
+        report.d2h_s += await self._each(wave, self._download)
+        await anyio.to_thread.run_sync(_hash_arrivals, wave)
+        for piece in wave:
+            if piece.arrived is not None:
+                report.nbytes += piece.arrived.nbytes
+            self._advance(piece.array.nbytes)
+
+    async def _each(self, wave: list[_Piece], act: Callable[[_Piece], Any]) -> float:
+        """Seconds for `act` on every piece, a few at once."""
+
+        async def one(piece: _Piece) -> None:
+            async with self._limiter:
+                try:
+                    await act(piece)
+                except XferError as error:
+                    piece.tensor.fail(str(error))
+
+        start_ns = time.perf_counter_ns()
+        async with anyio.create_task_group() as group:
+            for piece in wave:
+                if piece.tensor.report.failure is None:
+                    group.start_soon(one, piece)
+        return (time.perf_counter_ns() - start_ns) / 1e9
+
+    async def _upload(self, piece: _Piece) -> None:
+        piece.on_device = await self._xfer.to_device(piece.array)
+
+    async def _download(self, piece: _Piece) -> None:
+        on_device, piece.on_device = piece.on_device, None
+        if on_device is not None:
+            piece.arrived = await self._xfer.to_host(on_device)
+
+
+def _hash_sources(wave: list[_Piece]) -> None:
+    for piece in wave:
+        _update(piece.tensor.sent, piece.array)
+
+
+def _hash_arrivals(wave: list[_Piece]) -> None:
+    for piece in wave:
+        arrived = piece.arrived
+        if arrived is None:
+            continue
+        if (arrived.shape, arrived.dtype) != (piece.array.shape, piece.array.dtype):
+            piece.tensor.fail(
+                f"shape {piece.array.shape} and dtype {piece.array.dtype} went, "
+                f"shape {arrived.shape} and dtype {arrived.dtype} came back"
+            )
+        _update(piece.tensor.back, arrived)
