@@ -1,6 +1,8 @@
 /* sim_copy.c - return values and effects of the copy functions, by argument, location and kind. */
 #include "tests/sim_util.h"
 
+#include <stdatomic.h>
+
 enum { N = 4096 };
 
 static char *dev, *dev2, *pin, *pin2, *heap, *heap2;
@@ -31,7 +33,10 @@ static void check_arguments(void)
     CHECK_EQ(copy(pin2, pin, ACL_MEMCPY_DEFAULT), ACL_ERROR_RT_FEATURE_NOT_SUPPORT);
     CHECK(aclGetRecentErrMsg() == NULL);
     CHECK_EQ(aclrtGetLastError(ACL_RT_THREAD_LEVEL), ACL_ERROR_RT_FEATURE_NOT_SUPPORT);
+    OK(aclsim_hold_stream(s));
     OK(copy(dev, dev, ACL_MEMCPY_DEFAULT));
+    CHECK_EQ(aclsim_pending_tasks(0), 0); /* nothing to do, so no task */
+    OK(aclsim_release_stream(s));
     OK(aclrtDestroyStream(gone));
     CHECK_EQ(aclrtMemcpyAsync(dev, N, pin, N, ACL_MEMCPY_DEFAULT, gone), ACL_ERROR_RT_INVALID_HANDLE);
     CHECK(message_has("(EE1017)"));
@@ -80,6 +85,40 @@ static void check_kinds(void)
             OK(aclrtMemcpy(got, N, dst, N, ACL_MEMCPY_DEFAULT));
             CHECK(holds(got, N, want == OKAY ? seed : seed + 1));
         }
+}
+
+static atomic_int returned;
+
+static void *copy_ordinary(void *arg)
+{
+    OK(aclrtSetDevice(0));
+    OK(copy(dev2, heap, ACL_MEMCPY_HOST_TO_DEVICE));
+    atomic_store(&returned, 1);
+    OK(aclrtResetDevice(0));
+    return arg;
+}
+
+/* The call waits for what the stream has queued, and copies only then. */
+static void check_pageable_blocks(void)
+{
+    pthread_t thread;
+    struct aclsim_counters before, now;
+
+    aclsim_counters(&before);
+    fill(pin, N, 5);
+    fill(heap, N, 6);
+    OK(aclsim_hold_stream(s));
+    OK(copy(dev2, pin, ACL_MEMCPY_HOST_TO_DEVICE)); /* the same place: the last one stays */
+    OK(pthread_create(&thread, NULL, copy_ordinary, NULL));
+    do {
+        sched_yield();
+        aclsim_counters(&now);
+    } while (now.pageable_copies == before.pageable_copies);
+    CHECK_EQ(atomic_load(&returned), 0);
+    CHECK(!device_holds(dev2, N, 6));
+    OK(aclsim_release_stream(s));
+    OK(pthread_join(thread, NULL));
+    CHECK(device_holds(dev2, N, 6));
 }
 
 /* 3.6: an ordinary host address makes the call drain the stream and copy by itself. */
@@ -233,6 +272,7 @@ int main(void)
     heap2 = malloc(N);
     check_arguments();
     check_kinds();
+    check_pageable_blocks();
     check_pageable();
     check_when_bytes_are_read();
     check_chunks();

@@ -152,8 +152,12 @@ static void check_capture(void)
     OK(aclrtSynchronizeStream(waiter));
     OK(aclsim_peek(dev2, got, N));
     CHECK(holds_byte(got, N, 9));
-    OK(aclrtStreamWaitEvent(waiter, e)); /* complete already: nothing */
-    CHECK(stream_complete(waiter));
+    OK(aclsim_hold_stream(waiter));
+    OK(aclrtMemcpyAsync(dev, N, pin, N, ACL_MEMCPY_DEFAULT, waiter));
+    OK(aclrtStreamWaitEvent(waiter, e)); /* complete already: no task */
+    CHECK_EQ(aclsim_pending_tasks(0), 1);
+    OK(aclsim_release_stream(waiter));
+    OK(aclrtSynchronizeStream(waiter));
     OK(aclrtFree(dev2));
     OK(aclrtDestroyEvent(e));
     OK(aclrtDestroyStream(first));

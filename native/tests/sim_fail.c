@@ -12,7 +12,8 @@ static aclrtStream s;
 static struct {
     atomic_int calls;
     uint32_t task, stream, thread, device, code;
-    int complete; /* what the event said during the callback */
+    int complete;    /* what the event said during the callback */
+    int64_t pending; /* and how many tasks were unfinished */
     aclrtEvent event;
 } seen;
 
@@ -24,6 +25,7 @@ static void on_exception(aclrtExceptionInfo *info)
     seen.device = aclrtGetDeviceIdFromExceptionInfo(info);
     seen.code = aclrtGetErrorCodeFromExceptionInfo(info);
     seen.complete = seen.event != NULL && event_complete(seen.event);
+    seen.pending = aclsim_pending_tasks(0);
     atomic_fetch_add(&seen.calls, 1);
 }
 
@@ -148,6 +150,7 @@ static void check_callback_list(void)
     copy(0);
     CHECK_EQ(aclrtSynchronizeStream(s), ACL_ERROR_RT_TS_ERROR);
     CHECK_EQ(atomic_load(&seen.calls), before + 1);
+    CHECK_EQ(seen.pending, 1); /* the failed copy itself: it is not finished before the callback is */
     CHECK_EQ(atomic_load(&other_calls), 1);
     OK(aclrtExceptionInfoCallbackUnregister(on_exception));
     CHECK_EQ(aclrtExceptionInfoCallbackUnregister(on_exception), ACL_ERROR_RT_PARAM_INVALID);

@@ -46,7 +46,9 @@ def table(results: Sequence[Result]) -> Table:
 
 def _cells(result: Result) -> list[str]:
     case = result.case
-    at_once = str(case.running) if case.running == case.concurrency else f"{case.running} of {case.concurrency}"
+    at_once = (
+        str(case.running) if case.running == case.concurrency else f"{case.running} of {case.concurrency}"
+    )
     speeds = result.gb_per_s()
     us_per_copy = result.us_per_copy()
     return [

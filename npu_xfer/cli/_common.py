@@ -41,10 +41,7 @@ __all__ = [
     "write_json",
 ]
 
-NOTICE = (
-    "SIMULATOR: every copy stays inside this computer's own memory; "
-    "the speeds shown here say nothing about an NPU."
-)
+NOTICE = "SIMULATOR: copies stay inside this computer's own memory; their speeds say nothing about an NPU."
 LOOPS = ("asyncio", "uvloop", "trio")
 _GIT_TIMEOUT_S = 5.0
 
@@ -65,6 +62,7 @@ class Screen:
         """Prints the simulator's notice when `info` is the simulator."""
         if info.simulated:
             self.say(NOTICE, style="bold yellow")
+            self.out.print()
 
     def complain(self, text: str) -> None:
         """Prints one error on standard error, unwrapped so that it can be searched for."""

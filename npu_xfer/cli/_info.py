@@ -121,9 +121,7 @@ def collect(*, with_devices: bool = True) -> Report:
         versions=versions,
         devices=devices,
         capabilities=_capabilities(located.library, faults_known),
-        missing_functions={
-            name: PROTOTYPES[name].since for name in located.library.missing(must=False)
-        },
+        missing_functions={name: PROTOTYPES[name].since for name in located.library.missing(must=False)},
         error=error,
     )
 
@@ -157,9 +155,7 @@ def _ask(runtime: Runtime) -> tuple[dict[str, str], tuple[DeviceInfo, ...], str 
 
 def _device(runtime: Runtime, device: int) -> DeviceInfo:
     try:
-        healthy = (
-            runtime.device_is_healthy(device) if runtime.library.has("aclrtQueryDeviceStatus") else None
-        )
+        healthy = runtime.device_is_healthy(device) if runtime.library.has("aclrtQueryDeviceStatus") else None
         runtime.set_device(device)
         try:
             memory = runtime.mem_info()
@@ -192,6 +188,7 @@ def draw(report: Report, screen: Screen) -> None:
     """Prints the report as three short tables."""
     if report.notice:
         screen.say(report.notice, style="bold yellow")
+        screen.out.print()
     facts = Table(box=None, show_header=False, pad_edge=False)
     facts.add_column(style="bold", no_wrap=True)
     facts.add_column(overflow="fold")

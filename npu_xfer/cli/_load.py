@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import hashlib
 import time
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +23,7 @@ from npu_xfer.errors import XferError
 from npu_xfer.scheduler import Scheduler
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -81,10 +80,11 @@ class FileReport:
     def failures(self) -> list[str]:
         """One sentence for each thing that went wrong, naming file and tensor."""
         found = [f"{self.name}: {self.failure}"] if self.failure is not None else []
-        for tensor in self.tensors:
-            if not tensor.verified:
-                found.append(f"{self.name}: tensor {tensor.name!r}: {tensor.failure or 'not verified'}")
-        return found
+        return found + [
+            f"{self.name}: tensor {tensor.name!r}: {tensor.failure or 'not verified'}"
+            for tensor in self.tensors
+            if not tensor.verified
+        ]
 
 
 class _Tensor:
@@ -104,7 +104,8 @@ class _Tensor:
         report.sha256_back = self.back.hexdigest() if report.failure is None else None
         if report.failure is None and report.sha256 != report.sha256_back:
             report.failure = (
-                f"the bytes differ after the trip: SHA-256 {report.sha256} went, {report.sha256_back} came back"
+                f"the bytes differ after the trip: SHA-256 {report.sha256} went, "
+                f"{report.sha256_back} came back"
             )
 
 
@@ -149,22 +150,25 @@ class _Loader:
         self._wave_nbytes = 0
 
     async def move(self, entries: Sequence[Entry], report: FileReport) -> None:
+        """Moves every entry and appends its verdict to the report."""
+        tensors: list[_Tensor] = []
         for entry in entries:
-            tensor_report = TensorReport(entry.name, entry.dtype)
-            report.tensors.append(tensor_report)
+            tensor = _Tensor(TensorReport(entry.name, entry.dtype))
+            report.tensors.append(tensor.report)
             try:
                 array = await anyio.to_thread.run_sync(entry.open)
             except UnreadableError as error:
-                tensor_report.failure = str(error)
+                tensor.fail(str(error))
+                self._advance(entry.nbytes)
                 continue
-            tensor_report.shape = array.shape
-            tensor_report.nbytes = array.nbytes
-            tensor_report.dtype = entry.dtype or array.dtype.str
-            await self._take(_Tensor(tensor_report), array, report)
+            tensor.report.shape = array.shape
+            tensor.report.nbytes = array.nbytes
+            tensor.report.dtype = entry.dtype or array.dtype.str
+            tensors.append(tensor)
+            await self._take(tensor, array, report)
         await self._flush(report)
-        for tensor in report.tensors:
-            if tensor.failure is None and not tensor.verified:
-                raise AssertionError(f"tensor {tensor.name!r} was left without a verdict")
+        for tensor in tensors:
+            tensor.finish()
 
     async def _take(self, tensor: _Tensor, array: NDArray[Any], report: FileReport) -> None:
         """Adds a tensor to the wave, and sends the wave off whenever it is full."""
@@ -227,3 +231,69 @@ def _hash_arrivals(wave: list[_Piece]) -> None:
                 f"shape {arrived.shape} and dtype {arrived.dtype} came back"
             )
         _update(piece.tensor.back, arrived)
+
+
+async def _move_file(loader: _Loader, path: Path, on_file: Callable[[str, int], None]) -> FileReport:
+    report = FileReport(str(path))
+    try:
+        with open_entries(path) as entries:
+            on_file(path.name, sum(entry.nbytes for entry in entries))
+            await loader.move(entries, report)
+    except UnreadableError as error:
+        report.failure = str(error)
+    return report
+
+
+async def _run(
+    paths: Sequence[Path],
+    demo: bool,
+    device: int,
+    window_nbytes: int,
+    in_flight: int,
+    on_open: Callable[[LibraryInfo], None],
+    on_file: Callable[[str, int], None],
+    advance: Callable[[int], None],
+) -> list[FileReport]:
+    reports: list[FileReport] = []
+    async with Scheduler(device) as xfer:
+        on_open(xfer.library)
+        loader = _Loader(xfer, window_nbytes, in_flight, advance)
+        if demo:
+            entries = demo_entries()
+            on_file(DEMO_NAME, sum(entry.nbytes for entry in entries))
+            report = FileReport(DEMO_NAME)
+            await loader.move(entries, report)
+            reports.append(report)
+        reports += [await _move_file(loader, path, on_file) for path in paths]
+    return reports
+
+
+def run(
+    paths: Sequence[Path],
+    *,
+    demo: bool,
+    device: int,
+    loop: str,
+    window_nbytes: int,
+    in_flight: int,
+    on_open: Callable[[LibraryInfo], None],
+    on_file: Callable[[str, int], None],
+    advance: Callable[[int], None],
+) -> list[FileReport]:
+    """Moves the demonstration set, if asked for, and then each file; one report for each, in this order.
+
+    Args:
+        window_nbytes: at most this many bytes are on the device at once, and as many back on the host. One
+            tensor without plain memory order, or of an .npz, may exceed it alone.
+        in_flight: copies under way at once.
+        on_open: called when the device is open.
+        on_file: called before each file that can be read, with its name and number of bytes.
+        advance: called with the bytes that are done.
+
+    What cannot be read or comes back wrong is in the reports. Raises XferError when the device cannot be
+    opened, ValueError for a loop that is not installed.
+    """
+    return run_in_loop(
+        loop,
+        functools.partial(_run, paths, demo, device, window_nbytes, in_flight, on_open, on_file, advance),
+    )

@@ -1,0 +1,359 @@
+"""The command line itself: options, and which text or status each outcome gives.
+
+Exit status: 0 when everything worked, 1 when something failed or came back wrong, 2 for a wrong command line.
+"""
+
+# typer reads the annotations of this file when the program runs, so that they are not postponed here.
+
+import contextlib
+import dataclasses
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import typer
+from rich.progress import DownloadColumn, MofNCompleteColumn, Progress
+
+from npu_xfer import sim
+from npu_xfer._library import choose_library
+from npu_xfer._settings import MIB, format_nbytes, parse_nbytes
+from npu_xfer._types import LibraryInfo
+from npu_xfer.cli import _bench, _bench_view, _info, _load, _load_view
+from npu_xfer.cli._common import LOOPS, Screen, progress_bar, provenance, version_text, write_json
+from npu_xfer.errors import XferError
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    name="npu-xfer",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+_EXAMPLES = """
+\b
+Examples:
+  npu-xfer info
+  npu-xfer load --demo
+  npu-xfer load model.safetensors --json report.json
+  npu-xfer bench --sizes 64KiB,16MiB --verify
+
+The environment variable NPU_XFER_LIBRARY says which ACL library to use: auto (the default), cann, sim, or the
+path of one.
+"""
+
+DeviceOption = Annotated[int, typer.Option("--device", min=0, metavar="N", help="Number of the device.")]
+LoopOption = Annotated[str, typer.Option("--loop", metavar="NAME", help=f"Event loop: {', '.join(LOOPS)}.")]
+JsonOption = Annotated[
+    str | None,
+    typer.Option("--json", metavar="FILE", help="Write everything as JSON to FILE; - is standard output."),
+]
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(version_text())
+        raise typer.Exit
+
+
+@app.callback(epilog=_EXAMPLES)
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Copies between host memory and Ascend NPUs: what is installed, whether it works, how fast it is."""
+    # The notice below replaces the log's line about the simulator.
+    logging.getLogger("npu_xfer").addHandler(logging.NullHandler())
+
+
+def _fail(screen: Screen, text: object, status: int) -> NoReturn:
+    screen.complain(str(text))
+    raise typer.Exit(status)
+
+
+@contextlib.contextmanager
+def _outcomes(screen: Screen) -> Iterator[None]:
+    """What the device says ends in status 1, what the user said wrong in status 2."""
+    try:
+        yield
+    except XferError as error:
+        _fail(screen, error, 1)
+    except ValueError as error:
+        _fail(screen, error, 2)
+
+
+def _save(screen: Screen, target: str | None, data: object) -> None:
+    if target is None:
+        return
+    try:
+        write_json(target, data)
+    except OSError as error:
+        _fail(screen, f"{target} cannot be written: {error.strerror or error}", 1)
+
+
+# ---- info ----
+
+
+@app.command(
+    short_help="Which ACL library, why, and its devices.",
+    epilog="\b\nExamples:\n  npu-xfer info\n  npu-xfer info --json --no-devices",
+)
+def info(
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
+    devices: Annotated[
+        bool,
+        typer.Option(
+            "--devices/--no-devices",
+            help="Set up each device for a moment to ask it. Else nothing is called.",
+        ),
+    ] = True,
+) -> None:
+    """Show which ACL library is used and why, what it can do, and its devices.
+
+    Ends with status 1 when no library can be used or no device works.
+    """
+    screen = Screen()
+    with _outcomes(screen):
+        report = _info.collect(with_devices=devices)
+    if as_json:
+        write_json("-", dataclasses.asdict(report))
+    else:
+        _info.draw(report, screen)
+    if report.error is not None:
+        _fail(screen, report.error, 1)
+
+
+# ---- bench ----
+
+
+def _list_of_sizes(text: str) -> tuple[int, ...]:
+    sizes = tuple(parse_nbytes(part) for part in text.split(","))
+    if 0 in sizes:
+        raise ValueError("a size of 0 bytes cannot be measured")
+    return sizes
+
+
+def _list_of_counts(text: str) -> tuple[int, ...]:
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isdecimal() and 1 <= int(part) <= 4096 for part in parts):
+        raise ValueError(f"{text!r} is not a list of numbers from 1 to 4096, such as 1,64")
+    return tuple(int(part) for part in parts)
+
+
+def _link_fields(text: str) -> dict[str, Any]:
+    """Arguments of sim.set_link from "h2d=25e9,d2h=25e9,latency_ns=2000"."""
+    names = {name.removesuffix("_bytes_per_s"): name for name in ("h2d_bytes_per_s", "d2h_bytes_per_s")}
+    names |= {"latency_ns": "latency_ns", "submit_ns": "submit_ns"}
+    found: dict[str, Any] = {}
+    for part in text.split(","):
+        key, _, value = part.strip().partition("=")
+        try:
+            found[names[key]] = int(float(value))
+        except (KeyError, ValueError, OverflowError):
+            raise ValueError(
+                f"{part!r} is not a part of a link; accepted: "
+                + ", ".join(f"{name}=NUMBER" for name in names)
+                + " (bytes per second, nanoseconds)"
+            ) from None
+    return found
+
+
+@contextlib.contextmanager
+def _modelled_link(link: str | None) -> Iterator[None]:
+    if link is None:
+        yield
+        return
+    fields = _link_fields(link)
+    if not choose_library().simulated:
+        raise ValueError("--link changes the simulator's link; this library is a real one")
+    with sim.set_link(**fields):
+        yield
+
+
+def _bench_epilog() -> str:
+    sizes = ",".join(format_nbytes(nbytes).replace(" ", "") for nbytes in _bench.DEFAULT_SIZES)
+    return (
+        "\b\nExamples:\n"
+        "  npu-xfer bench\n"
+        "  npu-xfer bench --sizes 4KiB,1MiB --concurrency 1,8,64 --verify\n"
+        "  npu-xfer bench --loop trio --json bench.json\n"
+        "  npu-xfer bench --link h2d=25e9,d2h=25e9      (simulator only)\n\n"
+        f"The default sizes are {sizes}."
+    )
+
+
+@app.command(short_help="Measure copies.", epilog=_bench_epilog())
+def bench(
+    sizes: Annotated[
+        str | None, typer.Option("--sizes", metavar="LIST", help="Sizes of one copy, such as 4KiB,1MiB.")
+    ] = None,
+    concurrency: Annotated[
+        str, typer.Option("--concurrency", metavar="LIST", help="Copies under way at once.")
+    ] = "1,64",
+    device: DeviceOption = 0,
+    loop: LoopOption = "asyncio",
+    seconds: Annotated[
+        float, typer.Option("--seconds", min=0.001, metavar="N", help="Measuring time for one case.")
+    ] = 0.4,
+    nbytes: Annotated[
+        str | None, typer.Option("--bytes", metavar="SIZE", help="Copy at most this much in one case.")
+    ] = None,
+    samples: Annotated[
+        int, typer.Option("--samples", min=1, max=1000, metavar="N", help="Samples of one case.")
+    ] = 7,
+    memory: Annotated[
+        str, typer.Option("--memory", metavar="SIZE", help="Limit for the host arrays of one case.")
+    ] = "512MiB",
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Compare every byte after each sample, outside of the timing.")
+    ] = False,
+    link: Annotated[
+        str | None,
+        typer.Option("--link", metavar="MODEL", help="Speed of the simulator's link in bytes per second."),
+    ] = None,
+    json_file: JsonOption = None,
+) -> None:
+    """Measure copies: both directions, page-locked and ordinary memory, several sizes.
+
+    Ends with status 1 when a copy fails or, with --verify, arrives wrong.
+    """
+    screen = Screen(results_to_stderr=json_file == "-")
+    with _outcomes(screen):
+        plan = _bench.Plan(
+            sizes=_bench.DEFAULT_SIZES if sizes is None else _list_of_sizes(sizes),
+            concurrency=_list_of_counts(concurrency),
+            seconds=seconds,
+            bytes_per_case=None if nbytes is None else parse_nbytes(nbytes),
+            samples=samples,
+            memory_nbytes=parse_nbytes(memory),
+            verify=verify,
+        )
+        n_cases = len(plan.cases())
+        with _modelled_link(link), progress_bar(screen, MofNCompleteColumn()) as bar:
+            watch = _Watch(screen, bar)
+            watch.total(n_cases)
+            results = _bench.run(
+                plan,
+                device=device,
+                loop=loop,
+                on_open=watch.opened,
+                on_case=lambda case: watch.next(str(case)),
+            )
+    screen.out.print(_bench_view.table(results))
+    screen.out.print()
+    screen.notice(watch.library())
+    for note in _bench_view.footnotes(plan, results):
+        screen.say(note)
+    context = provenance(watch.library()) | {"device": device, "loop": loop, "link": link}
+    _save(screen, json_file, _bench_view.as_json(plan, results, context))
+    failed = [result for result in results if result.failure is not None]
+    for result in failed:
+        screen.complain(f"{result.case}: {result.failure}")
+    if failed:
+        raise typer.Exit(1)
+
+
+class _Watch:
+    """Follows a run: remembers the library, prints the notice first, moves the bar."""
+
+    def __init__(self, screen: Screen, bar: Progress) -> None:
+        self._screen = screen
+        self._bar = bar
+        self._task = bar.add_task("opening the device", total=None)
+        self._library: LibraryInfo | None = None
+        self._n_done = -1
+
+    def library(self) -> LibraryInfo:
+        if self._library is None:
+            raise AssertionError("asked before the device was open")
+        return self._library
+
+    def opened(self, library: LibraryInfo) -> None:
+        self._library = library
+        self._screen.notice(library)
+
+    def total(self, amount: int) -> None:
+        self._bar.update(self._task, total=amount)
+
+    def next(self, text: str) -> None:
+        """The next of several equal steps begins."""
+        self._n_done += 1
+        self._bar.update(self._task, description=text, completed=self._n_done, refresh=True)
+
+    def file(self, name: str, nbytes: int) -> None:
+        self._bar.update(self._task, description=name, total=nbytes, completed=0, refresh=True)
+
+    def advance(self, nbytes: int) -> None:
+        self._bar.update(self._task, advance=nbytes, refresh=True)
+
+
+# ---- load ----
+
+
+@app.command(
+    short_help="Move tensors there and back, verified.",
+    epilog="\b\nExamples:\n"
+    "  npu-xfer load --demo\n"
+    "  npu-xfer load model.safetensors\n"
+    "  npu-xfer load weights.npz table.npy --json report.json",
+)
+def load(
+    files: Annotated[
+        list[Path] | None, typer.Argument(metavar="FILE...", help=".npy, .npz or .safetensors files.")
+    ] = None,
+    demo: Annotated[
+        bool, typer.Option("--demo", help="Move a made-up set of arrays; needs no file.")
+    ] = False,
+    device: DeviceOption = 0,
+    loop: LoopOption = "asyncio",
+    window: Annotated[
+        str, typer.Option("--window", metavar="SIZE", help="Bytes on the device at once.")
+    ] = "256MiB",
+    in_flight: Annotated[
+        int, typer.Option("--in-flight", min=1, max=1024, metavar="N", help="Copies under way at once.")
+    ] = 8,
+    json_file: JsonOption = None,
+) -> None:
+    """Move every tensor of each FILE to the device and back, and compare SHA-256 of the bytes.
+
+    Each direction is timed alone, without reading the file and without hashing. Ends with status 1 when a
+    file cannot be read or a byte differs.
+    """
+    screen = Screen(results_to_stderr=json_file == "-")
+    if not files and not demo:
+        _fail(screen, "nothing to load: name a .npy, .npz or .safetensors file, or pass --demo", 2)
+    with _outcomes(screen):
+        window_nbytes = parse_nbytes(window)
+        if window_nbytes < MIB:
+            raise ValueError(f"--window {window} is too small; accepted: 1 MiB or more")
+        with progress_bar(screen, DownloadColumn(binary_units=True)) as bar:
+            watch = _Watch(screen, bar)
+            reports = _load.run(
+                files or [],
+                demo=demo,
+                device=device,
+                loop=loop,
+                window_nbytes=window_nbytes,
+                in_flight=in_flight,
+                on_open=watch.opened,
+                on_file=watch.file,
+                advance=watch.advance,
+            )
+    screen.out.print(_load_view.table(reports))
+    context = provenance(watch.library()) | {
+        "device": device,
+        "loop": loop,
+        "window_nbytes": window_nbytes,
+        "in_flight": in_flight,
+    }
+    _save(screen, json_file, _load_view.as_json(reports, context))
+    for report in reports:
+        for text in report.failures():
+            screen.complain(text)
+    if not all(report.verified for report in reports):
+        raise typer.Exit(1)
