@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
 
-    from numpy.typing import ArrayLike, NDArray
+    import numpy as np
+    from numpy.typing import NDArray
     from typing_extensions import Self
 
 __all__ = ["BlockingDeviceArray", "BlockingScheduler", "BlockingTransfer"]
@@ -81,12 +82,6 @@ class BlockingScheduler(Face[BlockingDeviceArray]):
 
     _array_type = BlockingDeviceArray
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self._local = threading.local()
-
-    __init__.__doc__ = Face.__init__.__doc__
-
     def __enter__(self) -> Self:
         self.open()
         return self
@@ -99,6 +94,7 @@ class BlockingScheduler(Face[BlockingDeviceArray]):
     def open(self) -> None:
         """Sets up the device; ``with`` does it for you. Errors as `Scheduler.open`."""
         self._open_core()
+        self._local = threading.local()
 
     def close(self, *, timeout_s: float | None = None) -> int:
         """See `Scheduler.close`."""
@@ -108,13 +104,14 @@ class BlockingScheduler(Face[BlockingDeviceArray]):
 
     def _port(self) -> _native.Port:
         """This thread's own port: completions go to the thread that waits for them."""
+        self._opened()
         port: _native.Port | None = getattr(self._local, "port", None)
         if port is None:
             port = self._local.port = _native.Port()
         return port
 
     def submit_to_device(
-        self, array: ArrayLike, *, out: BlockingDeviceArray | None = None
+        self, array: NDArray[Any] | np.generic, *, out: BlockingDeviceArray | None = None
     ) -> BlockingTransfer[BlockingDeviceArray]:
         """Starts a copy to the device; returns when the source may be changed or freed."""
         transfer = self._start_upload(array, out)
@@ -122,7 +119,7 @@ class BlockingScheduler(Face[BlockingDeviceArray]):
         return transfer
 
     def _start_upload(
-        self, array: ArrayLike, out: BlockingDeviceArray | None
+        self, array: NDArray[Any] | np.generic, out: BlockingDeviceArray | None
     ) -> BlockingTransfer[BlockingDeviceArray]:
         source = as_source(array)
         spec = (source.shape, source.dtype, out)
@@ -143,7 +140,9 @@ class BlockingScheduler(Face[BlockingDeviceArray]):
         self._download(transfer._port, transfer, array, target)
         return transfer
 
-    def to_device(self, array: ArrayLike, *, out: BlockingDeviceArray | None = None) -> BlockingDeviceArray:
+    def to_device(
+        self, array: NDArray[Any] | np.generic, *, out: BlockingDeviceArray | None = None
+    ) -> BlockingDeviceArray:
         """Copies a numpy array to the device; see `Scheduler.to_device`."""
         return self._start_upload(array, out).result()
 

@@ -20,7 +20,8 @@ from npu_xfer.transfer import Transfer
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from numpy.typing import ArrayLike, NDArray
+    import numpy as np
+    from numpy.typing import NDArray
     from typing_extensions import Self
 
 __all__ = ["Scheduler"]
@@ -98,7 +99,9 @@ class Scheduler(Face[DeviceArray]):
             )
         return bridge
 
-    def _start_upload(self, array: ArrayLike, out: DeviceArray | None) -> Transfer[DeviceArray]:
+    def _start_upload(
+        self, array: NDArray[Any] | np.generic, out: DeviceArray | None
+    ) -> Transfer[DeviceArray]:
         bridge = self._loop()
         source = as_source(array)
         spec = (source.shape, source.dtype, out)
@@ -115,7 +118,9 @@ class Scheduler(Face[DeviceArray]):
         self._download(bridge.port, transfer, array, target)
         return transfer
 
-    async def to_device(self, array: ArrayLike, *, out: DeviceArray | None = None) -> DeviceArray:
+    async def to_device(
+        self, array: NDArray[Any] | np.generic, *, out: DeviceArray | None = None
+    ) -> DeviceArray:
         """Copies a numpy array to the device; returns when its bytes are there, visible to every stream.
 
         Args:
@@ -131,7 +136,7 @@ class Scheduler(Face[DeviceArray]):
         return await self._start_upload(array, out)
 
     async def submit_to_device(
-        self, array: ArrayLike, *, out: DeviceArray | None = None
+        self, array: NDArray[Any] | np.generic, *, out: DeviceArray | None = None
     ) -> Transfer[DeviceArray]:
         """Starts a copy to the device; returns as soon as the source may be changed or freed.
 

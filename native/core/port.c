@@ -1,11 +1,13 @@
 #include "core/port.h"
 
+#include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 static _Atomic(struct npux_note *) graveyard;
+static pthread_mutex_t burying = PTHREAD_MUTEX_INITIALIZER; /* a leaf; closed ports only */
 
 struct npux_port *npux_port_new(void)
 {
@@ -58,13 +60,20 @@ static struct npux_note *take(_Atomic(struct npux_note *) *head)
     return oldest;
 }
 
-static void bury(struct npux_note *notes)
+/* Moves the entries of a closed port to the graveyard, in order. One at a time: with CAPTURED in the hands of
+ * one thread, another could bury the DONE of the same request, and whoever drains that frees both. */
+static void bury(struct npux_port *port)
 {
+    struct npux_note *notes;
+
+    pthread_mutex_lock(&burying);
+    notes = take(&port->head);
     while (notes != NULL) {
         struct npux_note *next = notes->next;
         push(&graveyard, notes);
         notes = next;
     }
+    pthread_mutex_unlock(&burying);
 }
 
 void npux_port_push(struct npux_port *port, struct npux_note *note)
@@ -72,7 +81,7 @@ void npux_port_push(struct npux_port *port, struct npux_note *note)
     push(&port->head, note);
     /* One total order with npux_port_close: either its take sees our note, or we see that it closed. */
     if (atomic_load(&port->closed))
-        bury(take(&port->head));
+        bury(port);
 }
 
 void npux_port_ring(struct npux_port *port)
@@ -99,7 +108,7 @@ struct npux_note *npux_port_drain(struct npux_port *port)
 void npux_port_close(struct npux_port *port)
 {
     atomic_store(&port->closed, true);
-    bury(take(&port->head));
+    bury(port);
 }
 
 struct npux_note *npux_graveyard_drain(void)

@@ -3,7 +3,7 @@
  * A user of the engine (an event loop, a blocking thread) opens one port and names it in each request.
  *
  * Threads: push and ring from any thread; drain from one thread at a time.
- * Locks:   none on the push side; a port is a lock-free list.
+ * Locks:   none on an open port, which is a lock-free list; a leaf mutex while entries go to the graveyard.
  * Owns:    its eventfd; entries belong to their requests.
  * Invariant: the doorbell is a hint, never a count. drain clears it first and takes everything after, so an
  *            entry pushed before a ring is seen by that drain or by the next wake-up.

@@ -458,7 +458,7 @@ static void *stress(void *argument)
 
 static void check_stress(void)
 {
-    struct npux_arena *arena = arena_with(2 * MIB, 1 * MIB);
+    struct npux_arena *arena = arena_with(1 * MIB, 512 * KIB);
     struct stresser threads[N_THREADS];
     unsigned n_full = 0;
 
@@ -472,8 +472,8 @@ static void check_stress(void)
     }
     CHECK(n_full > 0); /* the cap was met */
     backing.n_fail = 0;
-    CHECK(stats_of(arena).peak_nbytes <= 2 * MIB);
-    CHECK(stats_of(arena).held_nbytes <= 1 * MIB);
+    CHECK(stats_of(arena).peak_nbytes <= 1 * MIB);
+    CHECK(stats_of(arena).held_nbytes <= 512 * KIB);
     check_close_all(arena);
 }
 

@@ -164,12 +164,12 @@ def _link_fields(text: str) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def _modelled_link(link: str | None) -> Iterator[None]:
+def _modelled_link(link: str | None, library: LibraryInfo) -> Iterator[None]:
     if link is None:
         yield
         return
     fields = _link_fields(link)
-    if not choose_library().simulated:
+    if not library.simulated:
         raise ValueError("--link changes the simulator's link; this library is a real one")
     with sim.set_link(**fields):
         yield
@@ -234,22 +234,16 @@ def bench(
             verify=verify,
         )
         n_cases = len(plan.cases())
-        with _modelled_link(link), progress_bar(screen, MofNCompleteColumn()) as bar:
-            watch = _Watch(screen, bar)
-            watch.total(n_cases)
-            results = _bench.run(
-                plan,
-                device=device,
-                loop=loop,
-                on_open=watch.opened,
-                on_case=lambda case: watch.next(str(case)),
-            )
+        library = choose_library()
+        screen.notice(library)
+        with _modelled_link(link, library), progress_bar(screen, MofNCompleteColumn()) as bar:
+            results = _bench.run(plan, device=device, loop=loop, on_case=_Watch(bar, n_cases).case)
     screen.out.print(_bench_view.table(results))
     screen.out.print()
-    screen.notice(watch.library())
+    screen.notice(library)
     for note in _bench_view.footnotes(plan, results):
         screen.say(note)
-    context = provenance(watch.library()) | {"device": device, "loop": loop, "link": link}
+    context = provenance(library) | {"device": device, "loop": loop, "link": link}
     _save(screen, json_file, _bench_view.as_json(plan, results, context))
     failed = [result for result in results if result.failure is not None]
     for result in failed:
@@ -259,36 +253,24 @@ def bench(
 
 
 class _Watch:
-    """Follows a run: remembers the library, prints the notice first, moves the bar."""
+    """Moves the bar as a run goes on."""
 
-    def __init__(self, screen: Screen, bar: Progress) -> None:
-        self._screen = screen
+    def __init__(self, bar: Progress, total: int | None = None) -> None:
         self._bar = bar
-        self._task = bar.add_task("opening the device", total=None)
-        self._library: LibraryInfo | None = None
-        self._n_done = -1
+        self._task = bar.add_task("opening the device", total=total)
+        self._n_begun = 0
 
-    def library(self) -> LibraryInfo:
-        if self._library is None:
-            raise AssertionError("asked before the device was open")
-        return self._library
-
-    def opened(self, library: LibraryInfo) -> None:
-        self._library = library
-        self._screen.notice(library)
-
-    def total(self, amount: int) -> None:
-        self._bar.update(self._task, total=amount)
-
-    def next(self, text: str) -> None:
-        """The next of several equal steps begins."""
-        self._n_done += 1
-        self._bar.update(self._task, description=text, completed=self._n_done, refresh=True)
+    def case(self, case: _bench.Case) -> None:
+        """A case begins; those before it are done."""
+        self._bar.update(self._task, description=str(case), completed=self._n_begun, refresh=True)
+        self._n_begun += 1
 
     def file(self, name: str, nbytes: int) -> None:
+        """A file of so many bytes begins."""
         self._bar.update(self._task, description=name, total=nbytes, completed=0, refresh=True)
 
     def advance(self, nbytes: int) -> None:
+        """So many bytes more are done."""
         self._bar.update(self._task, advance=nbytes, refresh=True)
 
 
@@ -331,8 +313,10 @@ def load(
         window_nbytes = parse_nbytes(window)
         if window_nbytes < MIB:
             raise ValueError(f"--window {window} is too small; accepted: 1 MiB or more")
+        library = choose_library()
+        screen.notice(library)
         with progress_bar(screen, DownloadColumn(binary_units=True)) as bar:
-            watch = _Watch(screen, bar)
+            watch = _Watch(bar)
             reports = _load.run(
                 files or [],
                 demo=demo,
@@ -340,12 +324,11 @@ def load(
                 loop=loop,
                 window_nbytes=window_nbytes,
                 in_flight=in_flight,
-                on_open=watch.opened,
                 on_file=watch.file,
                 advance=watch.advance,
             )
     screen.out.print(_load_view.table(reports))
-    context = provenance(watch.library()) | {
+    context = provenance(library) | {
         "device": device,
         "loop": loop,
         "window_nbytes": window_nbytes,

@@ -19,7 +19,7 @@ import numpy as np
 
 from npu_xfer._settings import KIB, MIB, format_nbytes
 from npu_xfer._types import Direction
-from npu_xfer.cli._common import first_cause, run_in_loop
+from npu_xfer.cli._common import exact_nbytes, first_cause, run_in_loop
 from npu_xfer.cli._pattern import fill, first_difference
 from npu_xfer.errors import XferError
 from npu_xfer.scheduler import Scheduler
@@ -27,7 +27,7 @@ from npu_xfer.scheduler import Scheduler
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from npu_xfer._types import LaneStats, LibraryInfo
+    from npu_xfer._types import LaneStats
     from npu_xfer.device_array import DeviceArray
 
     Bytes = np.ndarray[Any, np.dtype[np.uint8]]
@@ -61,7 +61,7 @@ class Case:
     """Copies under way at once: fewer than `concurrency` where the arrays would take too much memory."""
 
     def __str__(self) -> str:
-        return f"{self.direction} {self.memory} {format_nbytes(self.nbytes)} x{self.concurrency}"
+        return f"{self.direction} {self.memory} {exact_nbytes(self.nbytes)} x{self.concurrency}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,12 +248,10 @@ async def _measure(xfer: Scheduler, plan: Plan, result: Result) -> None:
 async def _run(
     plan: Plan,
     device: int,
-    on_open: Callable[[LibraryInfo], None],
     on_case: Callable[[Case], None],
 ) -> list[Result]:
     results: list[Result] = []
     async with Scheduler(device) as xfer:
-        on_open(xfer.library)
         for case in plan.cases():
             on_case(case)
             result = Result(case)
@@ -273,13 +271,12 @@ def run(
     *,
     device: int,
     loop: str,
-    on_open: Callable[[LibraryInfo], None],
     on_case: Callable[[Case], None],
 ) -> list[Result]:
     """Measures every case of the plan, in order, in a new event loop.
 
-    `on_open` is called when the device is open, `on_case` before each case. A case whose copies fail or
+    `on_case` is called before each case. A case whose copies fail or
     arrive wrong says so in its result, and the next one is tried. Raises XferError when the device cannot be
     opened, ValueError for a loop that is not installed.
     """
-    return run_in_loop(loop, functools.partial(_run, plan, device, on_open, on_case))
+    return run_in_loop(loop, functools.partial(_run, plan, device, on_case))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 
 from npu_xfer._settings import format_nbytes
+from npu_xfer.cli._common import exact_nbytes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,7 +55,7 @@ def _cells(result: Result) -> list[str]:
     return [
         str(case.direction),
         case.memory,
-        format_nbytes(case.nbytes),
+        exact_nbytes(case.nbytes),
         at_once,
         result.path or "-",
         _three_digits(statistics.median(speeds)) if speeds else "-",

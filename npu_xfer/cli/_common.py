@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
 
 import npu_xfer
-from npu_xfer._settings import settings
+from npu_xfer._settings import format_nbytes, parse_nbytes, settings
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -32,6 +32,7 @@ __all__ = [
     "LOOPS",
     "NOTICE",
     "Screen",
+    "exact_nbytes",
     "first_cause",
     "machine",
     "progress_bar",
@@ -67,6 +68,12 @@ class Screen:
     def complain(self, text: str) -> None:
         """Prints one error on standard error, unwrapped so that it can be searched for."""
         self.err.print(f"npu-xfer: {text}", style="red", markup=False, soft_wrap=True)
+
+
+def exact_nbytes(nbytes: int) -> str:
+    """A number of bytes as text that stands for this number only."""
+    text = format_nbytes(nbytes)
+    return text if parse_nbytes(text) == nbytes else f"{nbytes} B"
 
 
 def write_json(target: str, data: object) -> None:

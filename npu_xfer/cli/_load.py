@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from npu_xfer._types import LibraryInfo
     from npu_xfer.device_array import DeviceArray
 
 __all__ = ["FileReport", "TensorReport", "run"]
@@ -250,13 +249,11 @@ async def _run(
     device: int,
     window_nbytes: int,
     in_flight: int,
-    on_open: Callable[[LibraryInfo], None],
     on_file: Callable[[str, int], None],
     advance: Callable[[int], None],
 ) -> list[FileReport]:
     reports: list[FileReport] = []
     async with Scheduler(device) as xfer:
-        on_open(xfer.library)
         loader = _Loader(xfer, window_nbytes, in_flight, advance)
         if demo:
             entries = demo_entries()
@@ -276,7 +273,6 @@ def run(
     loop: str,
     window_nbytes: int,
     in_flight: int,
-    on_open: Callable[[LibraryInfo], None],
     on_file: Callable[[str, int], None],
     advance: Callable[[int], None],
 ) -> list[FileReport]:
@@ -286,7 +282,6 @@ def run(
         window_nbytes: at most this many bytes are on the device at once, and as many back on the host. One
             tensor without plain memory order, or of an .npz, may exceed it alone.
         in_flight: copies under way at once.
-        on_open: called when the device is open.
         on_file: called before each file that can be read, with its name and number of bytes.
         advance: called with the bytes that are done.
 
@@ -295,5 +290,5 @@ def run(
     """
     return run_in_loop(
         loop,
-        functools.partial(_run, paths, demo, device, window_nbytes, in_flight, on_open, on_file, advance),
+        functools.partial(_run, paths, demo, device, window_nbytes, in_flight, on_file, advance),
     )
