@@ -114,11 +114,13 @@ static struct need plan(const struct npux_arena *arena, size_t nbytes)
     struct need need = {.class_index = -1};
     size_t padded = align_up(nbytes, 32) + arena->opts.pad_nbytes;
 
-    if (padded <= arena->opts.span_nbytes / 8) {
+    if (padded <= arena->opts.span_nbytes / 8 && arena->opts.span_nbytes <= arena->opts.cap_nbytes) {
         need.class_index = class_of(padded, &need.class_nbytes);
         need.span_nbytes = arena->opts.span_nbytes;
     } else { /* no padding: the backing's own allocation ends behind it */
         need.span_nbytes = align_up(nbytes, nbytes < ((size_t)32 << 20) ? SMALL_STEP : LARGE_STEP);
+        if (need.span_nbytes > arena->opts.cap_nbytes && nbytes <= arena->opts.cap_nbytes)
+            need.span_nbytes = arena->opts.cap_nbytes; /* rounding must not make it impossible */
         need.class_nbytes = need.span_nbytes;
     }
     return need;
@@ -361,8 +363,11 @@ int npux_arena_get(struct npux_arena *arena, size_t nbytes, struct npux_block **
         *block = adopt_locked(arena, span, &need, nbytes);
         rc = *block != NULL ? 0 : npux_fail(err, -ENOMEM, "calloc", "no host memory for block headers");
     }
-    if (rc != 0)
+    if (rc != 0) { /* who was refused for our reservation may try again; no block will come back for it */
         arena->stats.held_nbytes -= need.span_nbytes;
+        arena->returns++;
+        pthread_cond_broadcast(&arena->returned_cv);
+    }
     pthread_mutex_unlock(&arena->mu);
     if (rc != 0 && address != NULL)
         span_free(arena, span);

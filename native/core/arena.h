@@ -83,9 +83,10 @@ struct npux_block *npux_arena_try_get(struct npux_arena *arena, size_t nbytes);
  * idle span unmapped. */
 int npux_arena_get(struct npux_arena *arena, size_t nbytes, struct npux_block **block, struct npux_err *err);
 
-/* Number of blocks that have come back so far; read it before a get, pass it to wait. */
+/* How often room has come back so far (a block, or the room kept for a span that could not be mapped); read
+ * it before a get, pass it to wait. */
 uint64_t npux_arena_returns(struct npux_arena *arena);
-/* Sleeps until more than `seen` blocks have come back, or npux_arena_interrupt was called. */
+/* Sleeps until that number is no longer `seen`, or npux_arena_interrupt was called. */
 void npux_arena_wait(struct npux_arena *arena, uint64_t seen);
 void npux_arena_interrupt(struct npux_arena *arena);
 

@@ -299,7 +299,7 @@ static uint64_t abandon_request_locked(struct npux_request *request)
 /* Tells the users of requests that a stuck device keeps. Their memory is leaked: a DMA may still use it. */
 static uint64_t abandon_live(struct npux_engine *e)
 {
-    struct npux_ringer ringer = {NULL};
+    struct npux_ringer ringer = {0};
     uint64_t n = 0;
 
     pthread_mutex_lock(&e->sched.mu);

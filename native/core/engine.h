@@ -96,9 +96,12 @@ void npux_engine_free(struct npux_engine *e);
 
 /* For the stager and the lanes. ------------------------------------------------------------------- */
 
-/* Rings each port once for many notes. */
+/* What a thread has still to do after it has finished ops: ring each port once for many notes, and start the
+ * ops that waited for the finished ones (a loop, not a recursion: a refused one finishes at once). */
 struct npux_ringer {
     struct npux_port *port;
+    struct npux_op *started, *started_tail;
+    bool starting;
 };
 void npux_ringer_flush(struct npux_ringer *ringer);
 

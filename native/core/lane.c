@@ -63,13 +63,12 @@ static void copy_async(struct npux_lane *lane, struct npux_chunk *chunk)
     }
 }
 
-/* Waits until the stream is empty. Returns the runtime's code; *drained is false if we gave up first. */
-static int drain_stream(struct npux_lane *lane, bool *drained)
+/* One synchronisation of the stream. *drained becomes false if we gave up waiting. */
+static int sync_stream(struct npux_lane *lane, bool *drained)
 {
     const struct npux_acl *acl = lane->engine->acl;
     int code;
 
-    *drained = true;
     while ((code = acl->aclrtSynchronizeStreamWithTimeout(lane->stream, SYNC_TICK_MS)) ==
            ACL_ERROR_RT_STREAM_SYNC_TIMEOUT) {
         acl->aclGetRecentErrMsg(); /* the expiry left a message; it must not turn up in a later report */
@@ -78,6 +77,20 @@ static int drain_stream(struct npux_lane *lane, bool *drained)
             break;
         }
     }
+    return code;
+}
+
+/* Waits until the stream is empty. Returns the runtime's code; *drained is false if we gave up first. The error
+ * of a copy is returned once, by a synchronisation that did wait (facts 5.6), but the call can also fail by
+ * itself with copies still queued. So after an error a second one waits; if that fails too, nothing can. */
+static int drain_stream(struct npux_lane *lane, bool *drained)
+{
+    int code;
+
+    *drained = true;
+    code = sync_stream(lane, drained);
+    if (code != ACL_SUCCESS && *drained)
+        sync_stream(lane, drained);
     return code;
 }
 
@@ -99,12 +112,13 @@ static void settle_failed(struct npux_lane *lane, struct npux_chunk *chunk, cons
     npux_engine_retire_chunk(lane->engine, chunk, ringer);
 }
 
-/* The chunk arrived, proved by a synchronisation; a staged D2H chunk still goes to the user's memory. */
+/* The chunk arrived, proved by a synchronisation; a staged D2H chunk still goes to the user's memory. One whose
+ * call failed is here only because a part of it might have been queued; its op has failed already. */
 static void settle_landed(struct npux_lane *lane, struct npux_chunk *chunk, struct npux_ringer *ringer)
 {
     struct npux_op *op = chunk->op;
 
-    if (lane->direction == NPUX_D2H && chunk->stage != NULL)
+    if (lane->direction == NPUX_D2H && chunk->stage != NULL && chunk->issued)
         npux_host_write(&op->host, chunk->offset, chunk->stage->address, chunk->nbytes);
     npux_engine_retire_chunk(lane->engine, chunk, ringer);
 }
@@ -118,12 +132,18 @@ static void settle_by_reissue(struct npux_lane *lane, struct npux_chunk *chunk, 
     int code;
 
     copy_async(lane, chunk);
-    code = chunk->issued ? drain_stream(lane, &drained) : chunk->acl_code;
+    code = drain_stream(lane, &drained);
+    if (!chunk->issued)
+        code = chunk->acl_code;
     count_copies(lane, 1, 1);
     if (code == ACL_SUCCESS) {
         settle_landed(lane, chunk, ringer);
     } else if (drained) {
         npux_runtime_fail(lane->engine->acl, &err, code, "aclrtMemcpyAsync");
+        if (device_is_lost(code))
+            npux_engine_die(lane->engine, &err, ringer);
+        if (chunk->tasks_known) /* used up, or it would be taken for a later task with this number */
+            npux_faults_take(lane->engine->opts.device, lane->stream_id, chunk->first_task, chunk->last_task);
         settle_failed(lane, chunk, &err, ringer);
     } else {
         atomic_store(&lane->stuck, true); /* the chunk stays with the stream */
@@ -145,6 +165,10 @@ static void settle_batch_failed(struct npux_lane *lane, struct npux_chunk *batch
         struct npux_chunk *chunk = batch;
         int reported = 0;
         batch = chunk->next;
+        if (!chunk->issued) {
+            npux_engine_retire_chunk(e, chunk, ringer);
+            continue;
+        }
         if (chunk->tasks_known)
             reported =
                 npux_faults_take(e->opts.device, lane->stream_id, chunk->first_task, chunk->last_task);
@@ -159,7 +183,8 @@ static void settle_batch_failed(struct npux_lane *lane, struct npux_chunk *batch
 
 enum issued { ISSUED, SETTLED, NOT_NOW };
 
-/* Issues one chunk; or settles it at once, after which it may be gone; or finds no staging memory for it. */
+/* Issues one chunk; or settles it at once, after which it may be gone; or finds no staging memory for it. A call
+ * that fails may leave a part of its copy on the stream (facts 3.5), so that chunk is kept until it is drained. */
 static enum issued issue(struct npux_lane *lane, struct npux_chunk *chunk, bool holding,
                          struct npux_ringer *ringer)
 {
@@ -184,12 +209,14 @@ static enum issued issue(struct npux_lane *lane, struct npux_chunk *chunk, bool 
         npux_runtime_fail(e->acl, &err, chunk->acl_code, "aclrtMemcpyAsync");
         if (device_is_lost(err.acl_code))
             npux_engine_die(e, &err, ringer);
+        npux_engine_fail_op(e, chunk->op, lane->stream_id, &err);
+        return ISSUED;
     }
     settle_failed(lane, chunk, &err, ringer);
     return SETTLED;
 }
 
-/* Issues the batch; returns the chunks that the stream has now, in order. */
+/* Issues the batch; returns the chunks that the stream may have now, in order. */
 static struct npux_chunk *issue_batch(struct npux_lane *lane, struct npux_chunk *batch, size_t *n_issued,
                                       struct npux_ringer *ringer)
 {
@@ -200,11 +227,11 @@ static struct npux_chunk *issue_batch(struct npux_lane *lane, struct npux_chunk 
         struct npux_chunk *chunk = batch;
         batch = chunk->next;
         chunk->next = NULL;
-        switch (issue(lane, chunk, *n_issued > 0, ringer)) {
+        switch (issue(lane, chunk, first != NULL, ringer)) {
         case ISSUED:
             *end = chunk;
             end = &chunk->next;
-            (*n_issued)++;
+            *n_issued += chunk->issued;
             break;
         case SETTLED:
             break;
@@ -220,7 +247,7 @@ static struct npux_chunk *issue_batch(struct npux_lane *lane, struct npux_chunk 
 
 static void run_batch(struct npux_lane *lane, struct npux_chunk *batch)
 {
-    struct npux_ringer ringer = {NULL};
+    struct npux_ringer ringer = {0};
     bool drained;
     size_t n_issued;
     int code;
@@ -236,7 +263,7 @@ static void run_batch(struct npux_lane *lane, struct npux_chunk *batch)
         return; /* the stream may still use the memory of this batch: it is kept, never freed */
     }
     if (code != ACL_SUCCESS) {
-        settle_batch_failed(lane, batch, n_issued == 1, code, &ringer);
+        settle_batch_failed(lane, batch, batch->next == NULL, code, &ringer);
     } else {
         while (batch != NULL) {
             struct npux_chunk *chunk = batch;

@@ -30,7 +30,7 @@ static int initialise(struct npux_runtime *runtime, struct npux_err *err)
 
 static int find_or_load(const char *path, struct npux_runtime **out, struct npux_err *err)
 {
-    struct npux_runtime *runtime;
+    struct npux_runtime *runtime, *same;
     int rc;
 
     for (runtime = runtimes; runtime != NULL; runtime = runtime->next)
@@ -46,6 +46,13 @@ static int find_or_load(const char *path, struct npux_runtime **out, struct npux
         free(runtime);
         return rc;
     }
+    for (same = runtimes; same != NULL; same = same->next)
+        if (same->lib.handle == runtime->lib.handle) { /* the same file under another name */
+            npux_acl_unload(&runtime->lib);
+            free(runtime);
+            *out = same;
+            return 0;
+        }
     runtime->next = runtimes;
     runtimes = runtime;
     *out = runtime;

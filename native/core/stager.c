@@ -93,7 +93,7 @@ static void step(struct npux_engine *e, struct npux_op *op, struct npux_ringer *
 static void *stager_main(void *argument)
 {
     struct npux_engine *e = argument;
-    struct npux_ringer ringer = {NULL};
+    struct npux_ringer ringer = {0};
     struct npux_op *op;
     int code = e->acl->aclrtSetCurrentContext(e->context);
 
@@ -101,6 +101,7 @@ static void *stager_main(void *argument)
         struct npux_err err;
         npux_runtime_fail(e->acl, &err, code, "aclrtSetCurrentContext");
         npux_engine_die(e, &err, &ringer);
+        npux_ringer_flush(&ringer);
     }
     while ((op = npux_sched_take_stager(&e->sched)) != NULL) {
         step(e, op, &ringer);

@@ -74,6 +74,28 @@ static bool finish_request_locked(struct npux_engine *e, struct npux_request *re
     return true;
 }
 
+/* Starts a list of ops, and those that wait for them if they are refused. */
+static void start_ops(struct npux_engine *e, struct npux_op *ops, struct npux_ringer *ringer)
+{
+    if (ops == NULL)
+        return;
+    if (ringer->started == NULL)
+        ringer->started = ops;
+    else
+        ringer->started_tail->next = ops;
+    for (; ops != NULL; ops = ops->next)
+        ringer->started_tail = ops;
+    if (ringer->starting) /* called by start_op below */
+        return;
+    ringer->starting = true;
+    while (ringer->started != NULL) {
+        struct npux_op *op = ringer->started;
+        ringer->started = op->next;
+        start_op(e, op, ringer);
+    }
+    ringer->starting = false;
+}
+
 static void finish_op(struct npux_engine *e, struct npux_op *op, struct npux_ringer *ringer)
 {
     struct npux_request *request = op->request;
@@ -96,11 +118,7 @@ static void finish_op(struct npux_engine *e, struct npux_op *op, struct npux_rin
     pthread_mutex_unlock(&e->sched.mu);
     if (notified)
         notify(ringer, request->port, &request->done_note); /* op may be gone from here on */
-    while (started != NULL) {
-        struct npux_op *next = started->next;
-        start_op(e, started, ringer);
-        started = next;
-    }
+    start_ops(e, started, ringer);
 }
 
 void npux_engine_retire(struct npux_engine *e, struct npux_op *op, struct npux_ringer *ringer)
@@ -227,7 +245,7 @@ static int refuse_locked(const struct npux_engine *e, struct npux_err *err)
 int npux_engine_submit(struct npux_engine *e, struct npux_request *request, bool *captured,
                        struct npux_err *err)
 {
-    struct npux_ringer ringer = {NULL};
+    struct npux_ringer ringer = {0};
     int rc;
 
     for (uint32_t i = 0; i < request->n_ops; i++)

@@ -156,8 +156,11 @@ struct sim_task *sim_submit_begin(struct sim_thread *self, struct sim_stream *s,
 {
     struct sim_task *t;
 
-    while (!s->closing && tail_of(s) - done_of(s) >= sim_profile.queue_depth)
-        sim_stream_wait(s, tail_of(s) + 1 - sim_profile.queue_depth, SIM_FOREVER);
+    while (!s->closing && tail_of(s) - done_of(s) >= sim_profile.queue_depth) {
+        if (done_of(s) + 1 < s->wake_at)
+            s->wake_at = done_of(s) + 1;
+        pthread_cond_wait(&s->cv, &sim.mu); /* closing wakes it, too */
+    }
     if (s->closing)
         return NULL;
     t = &s->ring[tail_of(s) & SIM_RING_MASK];
@@ -263,6 +266,7 @@ void sim_stream_close(struct sim_stream *s, bool force)
     atomic_store_explicit(&s->magic, SIM_MAGIC_DEAD, memory_order_release);
     if (force)
         atomic_fetch_add_explicit(&s->pause, 1, memory_order_relaxed);
+    pthread_cond_broadcast(&s->cv); /* to those who wait for room: there will be none for them */
     while (s->running || (!force && done_of(s) != tail_of(s)))
         pthread_cond_wait(&s->cv, &sim.mu); /* publish and the end of a turn wake a closing stream */
     drop_tasks(s);

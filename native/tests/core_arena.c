@@ -133,7 +133,7 @@ static void check_classes(void)
             CHECK_EQ((unsigned char)b->address[k], i % 256);
         npux_block_unref(b);
     }
-    CHECK_EQ(get_status(arena, SIZE_MAX / 2), -E2BIG);
+    CHECK_EQ(get_status(arena, SIZE_MAX / 2 + 1), -E2BIG);
     check_close_all(arena);
 }
 
@@ -163,6 +163,21 @@ static void check_cap(void)
         npux_block_unref(small[i]);
     CHECK(stats_of(arena).peak_nbytes <= 256 * KIB);
     check_close_all(arena);
+}
+
+/* A cap that is no multiple of anything can be used to its last byte. */
+static void check_odd_caps(void)
+{
+    for (size_t cap = 1; cap < 200 * KIB; cap = cap * 3 + 1) {
+        struct npux_arena *arena = arena_with(cap, cap);
+        struct npux_block *whole = get(arena, cap);
+        CHECK_EQ(get_status(arena, 1), -ENOSPC);
+        npux_block_unref(whole);
+        CHECK_EQ(get_status(arena, 1), 0);
+        CHECK_EQ(get_status(arena, cap + 1), -E2BIG);
+        CHECK_EQ(get_status(arena, cap), 0);
+        check_close_all(arena);
+    }
 }
 
 static void check_reuse_and_keep(void)
@@ -481,6 +496,7 @@ int main(void)
 {
     check_classes();
     check_cap();
+    check_odd_caps();
     check_reuse_and_keep();
     check_find();
     check_backing_failure();

@@ -130,6 +130,37 @@ static void *destroy_and_count(void *s)
     return NULL;
 }
 
+static void *submit_one_more(void *s)
+{
+    OK(aclrtSetDevice(0));
+    CHECK_EQ(aclrtMemcpyAsync(dev, N, pin, N, ACL_MEMCPY_DEFAULT, s), ACL_ERROR_RT_INVALID_HANDLE);
+    OK(aclrtResetDevice(0));
+    return NULL;
+}
+
+/* A call that waits for room ends when the stream does, even while it is held. */
+static void check_destroy_full(int force)
+{
+    aclrtStream s = stream_new();
+    pthread_t blocked, destroyer;
+
+    OK(aclsim_hold_stream(s));
+    aclsim_reset_counters();
+    for (int i = 0; i < DEPTH; i++)
+        OK(aclrtMemcpyAsync(dev, N, pin, N, ACL_MEMCPY_DEFAULT, s));
+    OK(pthread_create(&blocked, NULL, submit_one_more, s));
+    while (aclsim_call_count("aclrtMemcpyAsync", 0) < DEPTH + 1)
+        sched_yield();
+    if (force)
+        OK(aclrtDestroyStreamForce(s));
+    else
+        OK(pthread_create(&destroyer, NULL, destroy, s));
+    OK(pthread_join(blocked, NULL));
+    OK(aclsim_release_stream(s));
+    if (!force)
+        OK(pthread_join(destroyer, NULL));
+}
+
 static void check_destroy(void)
 {
     aclrtStream s = stream_new(), held = stream_new();
@@ -237,6 +268,8 @@ int main(void)
     check_holds();
     check_full();
     check_timeouts();
+    check_destroy_full(0);
+    check_destroy_full(1);
     check_destroy();
     check_ids();
     check_limits();

@@ -17,8 +17,9 @@ def main() -> None:
     try:
         from npu_xfer.cli._app import app
     except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in _EXTRA:
+        package = (error.name or "").partition(".")[0]
+        if package not in _EXTRA:
             raise
-        print(f"npu-xfer needs {error.name}: pip install 'npu-xfer[cli]'", file=sys.stderr)
+        print(f"npu-xfer needs {package}: pip install 'npu-xfer[cli]'", file=sys.stderr)
         raise SystemExit(2) from None
     app(prog_name="npu-xfer")

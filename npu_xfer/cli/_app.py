@@ -115,7 +115,7 @@ def info(
 ) -> None:
     """Show which ACL library is used and why, what it can do, and its devices.
 
-    Ends with status 1 when no library can be used or no device works.
+    Ends with status 1 when no library can be used or device 0 does not open.
     """
     screen = Screen()
     with _outcomes(screen):
@@ -154,6 +154,8 @@ def _link_fields(text: str) -> dict[str, Any]:
         key, _, value = part.strip().partition("=")
         try:
             found[names[key]] = int(float(value))
+            if found[names[key]] < 0:
+                raise ValueError("negative")
         except (KeyError, ValueError, OverflowError):
             raise ValueError(
                 f"{part!r} is not a part of a link; accepted: "
@@ -238,7 +240,7 @@ def bench(
         screen.notice(library)
         with _modelled_link(link, library), progress_bar(screen, MofNCompleteColumn()) as bar:
             results = _bench.run(plan, device=device, loop=loop, on_case=_Watch(bar, n_cases).case)
-    screen.out.print(_bench_view.table(results))
+    screen.show(_bench_view.table(results))
     screen.out.print()
     screen.notice(library)
     for note in _bench_view.footnotes(plan, results):
@@ -327,7 +329,7 @@ def load(
                 on_file=watch.file,
                 advance=watch.advance,
             )
-    screen.out.print(_load_view.table(reports))
+    screen.show(_load_view.table(reports))
     context = provenance(library) | {
         "device": device,
         "loop": loop,

@@ -21,7 +21,7 @@ from npu_xfer._settings import KIB, MIB, format_nbytes
 from npu_xfer._types import Direction
 from npu_xfer.cli._common import exact_nbytes, first_cause, run_in_loop
 from npu_xfer.cli._pattern import fill, first_difference
-from npu_xfer.errors import XferError
+from npu_xfer.errors import EngineDead, XferError
 from npu_xfer.scheduler import Scheduler
 
 if TYPE_CHECKING:
@@ -154,7 +154,6 @@ class _Workers:
     async def timed(self, rounds: int) -> float:
         """Seconds in which each worker makes `rounds` copies."""
         copy = self._upload if self._to_device else self._download
-        gc.collect()
         gc.disable()
         try:
             start_ns = time.perf_counter_ns()
@@ -224,11 +223,10 @@ def _paths(before: LaneStats, after: LaneStats) -> str:
 async def _measure(xfer: Scheduler, plan: Plan, result: Result) -> None:
     case = result.case
     lane = str(case.direction)
-    before = getattr(xfer.stats(), lane)
     workers = _Workers(xfer, case)
     await workers.prepare()
-    if case.direction is Direction.D2H:
-        before = getattr(xfer.stats(), lane)
+    gc.collect()  # what is left of earlier cases, so that it can stay off inside samples
+    before = getattr(xfer.stats(), lane)
     rounds = _rounds(plan, case, await _warm_up(workers))
     result.copies_per_sample = rounds * case.running
     for done in range(1, plan.samples + 1):
@@ -263,6 +261,8 @@ async def _run(
                 if not isinstance(cause, XferError):
                     raise
                 result.failure = str(cause)
+                if isinstance(cause, EngineDead):
+                    break
     return results
 
 

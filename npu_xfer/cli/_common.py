@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from typing import TypeVar
 
+    from rich.table import Table
+
     from npu_xfer._types import LibraryInfo
 
     T = TypeVar("T")
@@ -42,7 +44,7 @@ __all__ = [
     "write_json",
 ]
 
-NOTICE = "SIMULATOR: copies stay inside this computer's own memory; their speeds say nothing about an NPU."
+NOTICE = "SIMULATOR: copies stay in this host's memory; speeds say nothing about an NPU."
 LOOPS = ("asyncio", "uvloop", "trio")
 _GIT_TIMEOUT_S = 5.0
 
@@ -58,6 +60,13 @@ class Screen:
     def say(self, text: str, style: str | None = None) -> None:
         """Prints one paragraph of results, wrapped at the terminal's width."""
         self.out.print(text, style=style, markup=False)
+
+    def show(self, table: Table) -> None:
+        """Prints a table, without the blanks that would pad its last column."""
+        with self.out.capture() as captured:
+            self.out.print(table)
+        for line in captured.get().splitlines():
+            self.out.file.write(line.rstrip() + "\n")
 
     def notice(self, info: LibraryInfo) -> None:
         """Prints the simulator's notice when `info` is the simulator."""

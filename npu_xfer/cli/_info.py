@@ -204,12 +204,12 @@ def draw(report: Report, screen: Screen) -> None:
     )
     for row in rows:
         facts.add_row(*row)
-    screen.out.print(facts)
+    screen.show(facts)
     if report.devices:
         screen.out.print()
-        screen.out.print(_device_table(report))
+        screen.show(_device_table(report))
     screen.out.print()
-    screen.out.print(_capability_table(report))
+    screen.show(_capability_table(report))
     missing = ", ".join(f"{name} (CANN {since})" for name, since in report.missing_functions.items())
     screen.out.print()
     screen.say(f"Optional functions that this library lacks: {missing or 'none'}")

@@ -12,6 +12,7 @@ import functools
 import json
 import math
 import zipfile
+import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,8 @@ __all__ = ["DEMO_NAME", "Entry", "UnreadableError", "demo_entries", "open_entrie
 
 DEMO_NAME = "demo"
 SUFFIXES = (".npy", ".npz", ".safetensors")
+# What numpy and zipfile raise for a damaged, encrypted or unknown member.
+_MEMBER_ERRORS = (ValueError, EOFError, OSError, KeyError, RuntimeError, zipfile.BadZipFile, zlib.error)
 _NPY_MAGIC = b"\x93NUMPY"
 _SAFETENSORS = {
     "BOOL": "?",
@@ -121,7 +124,7 @@ def _open_npz(path: Path) -> Iterator[list[Entry]]:
 def _read_member(members: Any, name: str) -> NDArray[Any]:
     try:
         value = members[name]
-    except (ValueError, EOFError, OSError, KeyError, zipfile.BadZipFile) as error:
+    except _MEMBER_ERRORS as error:
         raise UnreadableError(str(error)) from error
     # A member that is no array comes as bytes.
     return _movable(value if isinstance(value, np.ndarray) else np.frombuffer(value, np.uint8))
