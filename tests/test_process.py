@@ -198,3 +198,21 @@ def test_which_library_is_said_once() -> None:
     assert done.returncode == 0, done.stderr
     if "True" in done.stdout:  # a machine with CANN says nothing
         assert len(re.findall("simulator, not on an NPU", done.stderr)) == 1
+
+
+def test_acl_is_initialised_again_after_a_failed_initialisation() -> None:
+    done = run_python(
+        "import numpy as np, npu_xfer\n"
+        "from npu_xfer import sim\n"
+        "sim.fail_call('aclInit', 507899)\n"
+        "try:\n"
+        "    npu_xfer.BlockingScheduler().open()\n"
+        "except npu_xfer.AclError as error:\n"
+        "    print(error.call, error.code)\n"
+        "before = sim.call_count('aclInit'), sim.call_count('aclFinalize')\n"
+        "with npu_xfer.BlockingScheduler() as xfer:\n"
+        "    print(xfer.to_host(xfer.to_device(np.arange(3))).tolist(), xfer._core.native.faults_known)\n"
+        "print(sim.call_count('aclInit') - before[0], sim.call_count('aclFinalize') - before[1])\n"
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "aclInit 507899\n[0, 1, 2] True\n1 1\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import importlib.util
 import json
@@ -21,7 +22,7 @@ import npu_xfer
 from npu_xfer._settings import format_nbytes, parse_nbytes, settings
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterator
     from typing import TypeVar
 
     from rich.table import Table
@@ -95,10 +96,12 @@ def write_json(target: str, data: object) -> None:
         Path(target).write_text(text, encoding="utf-8")
 
 
-def progress_bar(screen: Screen, *columns: ProgressColumn) -> Progress:
+@contextlib.contextmanager
+def progress_bar(screen: Screen, *columns: ProgressColumn) -> Iterator[Progress]:
     """A bar on standard error, drawn only on a terminal and only when told to: no thread of its own that
     could disturb a measurement."""
-    return Progress(
+    on_terminal = screen.err.is_terminal
+    bar = Progress(
         TextColumn("{task.description}"),
         BarColumn(),
         *columns,
@@ -106,8 +109,11 @@ def progress_bar(screen: Screen, *columns: ProgressColumn) -> Progress:
         console=screen.err,
         auto_refresh=False,
         transient=True,
-        disable=not screen.err.is_terminal,
+        disable=not on_terminal,
     )
+    # One that is not started prints nothing; some releases of rich end a disabled one with an empty line.
+    with bar if on_terminal else contextlib.nullcontext():
+        yield bar
 
 
 def run_in_loop(loop: str, main: Callable[[], Awaitable[T]]) -> T:

@@ -176,7 +176,7 @@ def _safetensor(data: NDArray[np.uint8], row: dict[str, Any]) -> NDArray[Any]:
 
 
 def demo_entries() -> list[Entry]:
-    """About 50 MiB in arrays of every layout and kind of type, the same bytes each time."""
+    """About 42 MiB in arrays of every layout and kind of type, the same bytes each time."""
     return [
         Entry(name, array.dtype.str, array.nbytes, functools.partial(_movable, array))
         for name, array in _demo_arrays().items()
