@@ -76,6 +76,8 @@ def _make_error(
         return acl_error(call, acl_code, text or None)
     if status in (-errno.ENOENT, -errno.ENOSYS):
         return LibraryError(text, remedy="see `npu-xfer info` for which library is chosen and why")
+    if status == -errno.EXDEV:
+        return InvalidTransfer(text, remedy="use the scheduler that made the array")
     if status == -errno.ENODEV:
         return InvalidTransfer(text, remedy="pick a device that `npu-xfer info` lists")
     return XferError(f"{call}: {text} ({errno.errorcode.get(-status, status)})")

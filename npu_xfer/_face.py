@@ -164,6 +164,11 @@ class Face(Generic[A]):
                 f"the array is on device {array.device}, this scheduler copies for device {self._device}",
                 remedy=f"use the scheduler of device {array.device}",
             )
+        if array._owner is not self:
+            raise InvalidTransfer(
+                f"the array belongs to another scheduler of device {array.device}, which keeps its order",
+                remedy="use the scheduler that made it; one scheduler serves any number of tasks",
+            )
         return array._memory() if array.nbytes else None
 
     def _upload(self, port: _native.Port, handle: Handle[Any], array: NDArray[Any], out: A | None) -> None:

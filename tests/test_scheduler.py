@@ -445,8 +445,12 @@ async def test_results_outlive_their_scheduler() -> None:
 
 async def test_two_schedulers_on_one_device() -> None:
     async with npu_xfer.Scheduler() as one, npu_xfer.Scheduler() as two:
-        device = await one.to_device(pattern(5000))
-        assert np.array_equal(await two.to_host(device), pattern(5000))
+        first = await one.to_device(pattern(5000, 1))
+        second = await two.to_device(pattern(5000, 2))
+        assert np.array_equal(await one.to_host(first), pattern(5000, 1))
+        assert np.array_equal(await two.to_host(second), pattern(5000, 2))
+        with pytest.raises(npu_xfer.InvalidTransfer, match="another scheduler"):
+            await two.to_host(first)
 
 
 async def test_no_loop_no_scheduler(xfer: Scheduler) -> None:
