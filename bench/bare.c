@@ -1,6 +1,7 @@
 /* bare.c - the limit: the same copies from a C loop over the ACL ABI, without Python and without our engine.
  *
- * Compiled by bench/_bare.py with native/acl/loader.c, so that it runs on whatever library the engine runs on.
+ * Compiled by bench/_bare.py with native/acl/loader.c, so that it runs on whatever library the engine runs
+ * on.
  */
 #include <stdlib.h>
 #include <string.h>

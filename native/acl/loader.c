@@ -8,7 +8,7 @@
 #define MUST NPUX_MUST
 #define MAY NPUX_MAY
 const struct npux_symbol npux_symbols[] = {
-#define ACL_FN(result, name, need, since, parameters)                                                        \
+#define ACL_FN(result, name, need, since, parameters) \
     {#name, since, #result, #parameters, need, offsetof(struct npux_acl, name)},
 #include "acl/symbols.def"
 #undef ACL_FN

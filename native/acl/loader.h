@@ -8,8 +8,8 @@
 #ifndef NPUX_ACL_LOADER_H
 #define NPUX_ACL_LOADER_H
 
-#include "base/err.h"
 #include "acl/table.h"
+#include "base/err.h"
 
 struct npux_acl_lib {
     void *handle;

@@ -477,6 +477,11 @@ bool npux_block_alive(const struct npux_block *block)
     return alive;
 }
 
+const struct npux_arena *npux_block_arena(const struct npux_block *block)
+{
+    return block->span->arena;
+}
+
 /* A block whose last reference goes away right now must not be revived. */
 static bool ref_unless_zero(struct npux_block *block)
 {
@@ -498,7 +503,8 @@ struct npux_block *npux_arena_find(struct npux_arena *arena, const void *address
     if (at > 0) {
         struct npux_span *span = arena->sorted[at - 1];
         size_t offset = (size_t)((const char *)address - span->address);
-        size_t index = span->n_out == 0 || offset >= span->nbytes ? span->n_blocks : offset / span->class_nbytes;
+        size_t index =
+            span->n_out == 0 || offset >= span->nbytes ? span->n_blocks : offset / span->class_nbytes;
         if (index < span->n_blocks) {
             struct npux_block *block = &span->blocks[index];
             size_t inside = (size_t)((const char *)address - block->address);

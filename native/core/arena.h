@@ -39,7 +39,8 @@ struct npux_backing {
 /* What npux_arena_close does with spans that still have blocks out. */
 enum npux_stragglers {
     NPUX_STRAGGLERS_UNMAP, /* device memory: gone with the device, the blocks become dead */
-    NPUX_STRAGGLERS_LATE,  /* host memory that an array may still show: unmapped when its last block comes back */
+    NPUX_STRAGGLERS_LATE, /* host memory that an array may still show: unmapped when its last block comes back
+                           */
 };
 
 struct npux_arena_opts {
@@ -65,11 +66,11 @@ struct npux_block {
 };
 
 struct npux_arena_stats {
-    size_t held_nbytes;  /* mapped */
-    size_t used_nbytes;  /* in blocks that are out, as asked for */
-    size_t peak_nbytes;  /* greatest held_nbytes */
+    size_t held_nbytes; /* mapped */
+    size_t used_nbytes; /* in blocks that are out, as asked for */
+    size_t peak_nbytes; /* greatest held_nbytes */
     size_t n_blocks_out;
-    size_t n_maps;       /* calls of the backing's map so far */
+    size_t n_maps; /* calls of the backing's map so far */
 };
 
 /* Returns a new arena, or NULL when memory is out. */
@@ -94,6 +95,8 @@ void npux_block_ref(struct npux_block *block);
 /* Gives one reference back; the last one returns the block to its arena (or to nobody, after close). */
 void npux_block_unref(struct npux_block *block);
 enum npux_side npux_block_side(const struct npux_block *block);
+/* The arena that made it; only to be compared, for it may be closed. */
+const struct npux_arena *npux_block_arena(const struct npux_block *block);
 /* False once the memory is gone (the device was closed). */
 bool npux_block_alive(const struct npux_block *block);
 

@@ -60,8 +60,8 @@ static int make_arenas(struct npux_engine *e, struct npux_err *err)
     e->pinned_arena = npux_arena_new(&opts);
     opts.cap_nbytes = e->opts.staging_nbytes;
     if (opts.span_nbytes > e->opts.staging_nbytes / 16) /* a small budget must not go into one size class */
-        opts.span_nbytes = e->opts.staging_nbytes < MIN_SPAN_NBYTES * 16 ? MIN_SPAN_NBYTES
-                                                                         : e->opts.staging_nbytes / 16;
+        opts.span_nbytes =
+            e->opts.staging_nbytes < MIN_SPAN_NBYTES * 16 ? MIN_SPAN_NBYTES : e->opts.staging_nbytes / 16;
     e->staging_arena[NPUX_H2D] = npux_arena_new(&opts);
     e->staging_arena[NPUX_D2H] = npux_arena_new(&opts);
     opts.side = NPUX_PAGEABLE;
@@ -317,18 +317,34 @@ static uint64_t abandon_live(struct npux_engine *e)
     return n;
 }
 
+/* Ends what the threads have left in their queues: the stager may fill a chunk when the lanes are gone
+ * already, and a lane that is stuck takes nothing more. No DMA knows of these. */
+static void fail_left_over(struct npux_engine *e)
+{
+    struct npux_ringer ringer = {0};
+    struct npux_err err;
+
+    npux_fail(&err, -ESHUTDOWN, "close", "the scheduler was closed before this transfer started");
+    npux_engine_fail_queued(e, &err, &ringer);
+    npux_ringer_flush(&ringer);
+}
+
 void npux_engine_close(struct npux_engine *e, uint64_t timeout_ns, struct npux_close_report *report)
 {
     struct closing c = {e, report};
     bool drained = drain(e, timeout_ns);
+    uint64_t deadline_ns = drained ? 0 : npux_now_ns() + STUCK_JOIN_NS; /* one for all threads */
 
     memset(report, 0, sizeof(*report));
-    npux_stager_join(e);
+    if (!npux_stager_join(e, deadline_ns))
+        report->n_stuck++;
     for (unsigned i = 0; i < 2 * e->opts.n_lanes; i++)
-        if (!npux_lane_join(&e->lanes[i], drained ? 0 : STUCK_JOIN_NS) || atomic_load(&e->lanes[i].stuck))
+        if (!npux_lane_join(&e->lanes[i], deadline_ns) || atomic_load(&e->lanes[i].stuck))
             report->n_stuck++;
-    if (!drained)
+    if (!drained) {
+        fail_left_over(e);
         report->n_abandoned = abandon_live(e);
+    }
     e->leaked = report->n_stuck != 0;
     npux_control_call(&e->control, close_on_control, &c);
     npux_control_stop(&e->control);
@@ -375,10 +391,10 @@ static int enter(struct npux_engine *e, struct npux_err *err)
     return rc;
 }
 
-static void leave(struct npux_engine *e)
+void npux_engine_leave(struct npux_engine *e)
 {
     pthread_mutex_lock(&e->sched.mu);
-    if (--e->n_inside == 0)
+    if (--e->n_inside == 0 && e->closing)
         pthread_cond_broadcast(&e->sched.drained_cv);
     pthread_mutex_unlock(&e->sched.mu);
 }
@@ -394,7 +410,7 @@ int npux_engine_get_pinned(struct npux_engine *e, size_t nbytes, struct npux_blo
     *block = npux_arena_try_get(e->pinned_arena, nbytes);
     if (*block == NULL)
         rc = npux_control_call(&e->control, get_pinned_on_control, &g);
-    leave(e);
+    npux_engine_leave(e);
     return rc;
 }
 
@@ -406,6 +422,6 @@ int npux_engine_get_result(struct npux_engine *e, size_t nbytes, struct npux_blo
     if (rc != 0)
         return rc;
     rc = npux_arena_get(e->result_arena, nbytes, block, err);
-    leave(e);
+    npux_engine_leave(e);
     return rc;
 }

@@ -49,21 +49,21 @@ struct npux_engine {
     pthread_t stager;
     bool stager_started;
     bool device_set;
-    bool closing;         /* sched->mu: refuse new work */
-    unsigned n_inside;    /* sched->mu: calls of get_pinned and get_result under way; close waits for them */
-    atomic_bool dead;     /* set under sched->mu, after death, which holds the first cause */
-    atomic_bool abandon;  /* lanes give up waiting for the device */
+    bool closing;        /* sched->mu: refuse new work */
+    unsigned n_inside;   /* sched->mu: calls of submit and get_... under way; close waits for them */
+    atomic_bool dead;    /* set under sched->mu, after death, which holds the first cause */
+    atomic_bool abandon; /* lanes give up waiting for the device */
     struct npux_err death;
     bool torn_down;                      /* sched->mu: the arenas are going; last_stats stands in for them */
     struct npux_engine_stats last_stats; /* sched->mu */
-    bool leaked; /* a thread is stuck in ACL: nothing of this engine may be freed */
+    bool leaked;                         /* a thread is stuck in ACL: nothing of this engine may be freed */
 };
 
 struct npux_close_report {
-    uint64_t n_abandoned;  /* transfers without an end when the time was up */
-    size_t pinned_nbytes;  /* page-locked bytes that arrays of the user still show; see close */
-    unsigned n_stuck;      /* threads still inside an ACL call; their memory is never freed */
-    int acl_code;          /* first error of the teardown calls, 0 if none */
+    uint64_t n_abandoned; /* transfers without an end when the time was up */
+    size_t pinned_nbytes; /* page-locked bytes that arrays of the user still show; see close */
+    unsigned n_stuck;     /* threads still inside an ACL call; their memory is never freed */
+    int acl_code;         /* first error of the teardown calls, 0 if none */
     const char *acl_call;
 };
 
@@ -116,6 +116,10 @@ void npux_engine_retire(struct npux_engine *e, struct npux_op *op, struct npux_r
 void npux_engine_retire_chunk(struct npux_engine *e, struct npux_chunk *chunk, struct npux_ringer *ringer);
 /* Cuts the whole op into chunks without staging memory and makes them ready. */
 void npux_engine_plan(struct npux_engine *e, struct npux_op *op, struct npux_ringer *ringer);
+/* Counts a call out that was counted into n_inside. */
+void npux_engine_leave(struct npux_engine *e);
+/* Fails everything that waits in the queues of the stager and the lanes. */
+void npux_engine_fail_queued(struct npux_engine *e, const struct npux_err *cause, struct npux_ringer *ringer);
 /* The device or a thread is lost: fails everything that is not issued and refuses what comes. */
 void npux_engine_die(struct npux_engine *e, const struct npux_err *cause, struct npux_ringer *ringer);
 

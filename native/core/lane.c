@@ -2,7 +2,7 @@
 
 #include <errno.h>
 
-#include "base/clock.h"
+#include "base/join.h"
 #include "core/faults.h"
 
 /* How long one timed wait on a stream lasts. A healthy batch is far shorter; a longer wait only delays how
@@ -15,7 +15,8 @@ static bool device_is_lost(int code)
 }
 
 /* Finds a staging block for a D2H chunk. False: none now, and this lane holds some already. */
-static bool stage_for_d2h(struct npux_lane *lane, struct npux_chunk *chunk, bool holding, struct npux_err *err)
+static bool stage_for_d2h(struct npux_lane *lane, struct npux_chunk *chunk, bool holding,
+                          struct npux_err *err)
 {
     struct npux_arena *arena = lane->engine->staging_arena[NPUX_D2H];
 
@@ -80,9 +81,10 @@ static int sync_stream(struct npux_lane *lane, bool *drained)
     return code;
 }
 
-/* Waits until the stream is empty. Returns the runtime's code; *drained is false if we gave up first. The error
- * of a copy is returned once, by a synchronisation that did wait (facts 5.6), but the call can also fail by
- * itself with copies still queued. So after an error a second one waits; if that fails too, nothing can. */
+/* Waits until the stream is empty. Returns the runtime's code; *drained is false if we gave up first. The
+ * error of a copy is returned once, by a synchronisation that did wait (facts 5.6), but the call can also
+ * fail by itself with copies still queued. So after an error a second one waits; if that fails too, nothing
+ * can. */
 static int drain_stream(struct npux_lane *lane, bool *drained)
 {
     int code;
@@ -92,6 +94,13 @@ static int drain_stream(struct npux_lane *lane, bool *drained)
     if (code != ACL_SUCCESS && *drained)
         sync_stream(lane, drained);
     return code;
+}
+
+/* The stream may still use the memory of these chunks: they are kept for good. */
+static void give_up(struct npux_lane *lane, struct npux_chunk *chunks)
+{
+    lane->kept = chunks;
+    atomic_store(&lane->stuck, true);
 }
 
 static void count_copies(struct npux_lane *lane, size_t n_copies, size_t n_reissued)
@@ -112,8 +121,8 @@ static void settle_failed(struct npux_lane *lane, struct npux_chunk *chunk, cons
     npux_engine_retire_chunk(lane->engine, chunk, ringer);
 }
 
-/* The chunk arrived, proved by a synchronisation; a staged D2H chunk still goes to the user's memory. One whose
- * call failed is here only because a part of it might have been queued; its op has failed already. */
+/* The chunk arrived, proved by a synchronisation; a staged D2H chunk still goes to the user's memory. One
+ * whose call failed is here only because a part of it might have been queued; its op has failed already. */
 static void settle_landed(struct npux_lane *lane, struct npux_chunk *chunk, struct npux_ringer *ringer)
 {
     struct npux_op *op = chunk->op;
@@ -146,7 +155,7 @@ static void settle_by_reissue(struct npux_lane *lane, struct npux_chunk *chunk, 
             npux_faults_take(lane->engine->opts.device, lane->stream_id, chunk->first_task, chunk->last_task);
         settle_failed(lane, chunk, &err, ringer);
     } else {
-        atomic_store(&lane->stuck, true); /* the chunk stays with the stream */
+        give_up(lane, chunk);
     }
 }
 
@@ -170,8 +179,7 @@ static void settle_batch_failed(struct npux_lane *lane, struct npux_chunk *batch
             continue;
         }
         if (chunk->tasks_known)
-            reported =
-                npux_faults_take(e->opts.device, lane->stream_id, chunk->first_task, chunk->last_task);
+            reported = npux_faults_take(e->opts.device, lane->stream_id, chunk->first_task, chunk->last_task);
         if (reported != 0)
             err.acl_code = reported;
         if (reported != 0 || alone || atomic_load(&e->dead))
@@ -183,8 +191,9 @@ static void settle_batch_failed(struct npux_lane *lane, struct npux_chunk *batch
 
 enum issued { ISSUED, SETTLED, NOT_NOW };
 
-/* Issues one chunk; or settles it at once, after which it may be gone; or finds no staging memory for it. A call
- * that fails may leave a part of its copy on the stream (facts 3.5), so that chunk is kept until it is drained. */
+/* Issues one chunk; or settles it at once, after which it may be gone; or finds no staging memory for it. A
+ * call that fails may leave a part of its copy on the stream (facts 3.5), so that chunk is kept until it is
+ * drained. */
 static enum issued issue(struct npux_lane *lane, struct npux_chunk *chunk, bool holding,
                          struct npux_ringer *ringer)
 {
@@ -259,8 +268,8 @@ static void run_batch(struct npux_lane *lane, struct npux_chunk *batch)
     count_copies(lane, n_issued, 0);
     code = drain_stream(lane, &drained);
     if (!drained) {
-        atomic_store(&lane->stuck, true);
-        return; /* the stream may still use the memory of this batch: it is kept, never freed */
+        give_up(lane, batch);
+        return;
     }
     if (code != ACL_SUCCESS) {
         settle_batch_failed(lane, batch, batch->next == NULL, code, &ringer);
@@ -331,20 +340,10 @@ int npux_lane_start(struct npux_lane *lane, struct npux_engine *e, enum npux_dir
     return lane->open_status;
 }
 
-bool npux_lane_join(struct npux_lane *lane, uint64_t timeout_ns)
+bool npux_lane_join(struct npux_lane *lane, uint64_t deadline_ns)
 {
-    struct timespec now, deadline;
-
     if (!lane->started)
         return true;
     lane->started = false;
-    if (timeout_ns == 0)
-        return pthread_join(lane->thread, NULL) == 0;
-    /* The only timed join of older C libraries uses the wall clock. */
-    clock_gettime(CLOCK_REALTIME, &now);
-    deadline = npux_timespec((uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec + timeout_ns);
-    if (pthread_timedjoin_np(lane->thread, NULL, &deadline) == 0)
-        return true;
-    pthread_detach(lane->thread);
-    return false;
+    return npux_join(lane->thread, deadline_ns);
 }

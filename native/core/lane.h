@@ -20,19 +20,20 @@ struct npux_lane {
     enum npux_direction direction;
     pthread_t thread;
     bool started;
-    atomic_bool ready;  /* stream made, or failed */
-    int open_status;    /* before ready */
+    atomic_bool ready; /* stream made, or failed */
+    int open_status;   /* before ready */
     struct npux_err open_err;
     aclrtStream stream;
-    int32_t stream_id; /* -1: this library cannot tell */
-    int teardown_code; /* of aclrtDestroyStream; read after join */
-    atomic_bool stuck; /* left without seeing the stream drained */
+    int32_t stream_id;       /* -1: this library cannot tell */
+    int teardown_code;       /* of aclrtDestroyStream; read after join */
+    atomic_bool stuck;       /* left without seeing the stream drained */
+    struct npux_chunk *kept; /* what the stream may still use then; never freed */
 };
 
 /* Starts the lane's thread and waits until its stream exists. */
 int npux_lane_start(struct npux_lane *lane, struct npux_engine *e, enum npux_direction direction,
                     struct npux_err *err);
-/* Waits for the thread; for timeout_ns at most unless that is 0. False: it is still inside an ACL call. */
-bool npux_lane_join(struct npux_lane *lane, uint64_t timeout_ns);
+/* Waits for the thread, until deadline_ns unless that is 0. False: it is still inside an ACL call. */
+bool npux_lane_join(struct npux_lane *lane, uint64_t deadline_ns);
 
 #endif

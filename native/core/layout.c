@@ -64,14 +64,14 @@ void npux_host_clear(struct npux_host *host)
 
 /* n elements of a constant width between a strided row and contiguous bytes. The compiler turns each
  * memcpy of constant size into a plain load and store, whatever the alignment. */
-#define COPY_ROW(width)                                                                                      \
-    for (size_t k = 0; k < n; k++) {                                                                         \
-        if (to_host)                                                                                         \
-            memcpy(row, flat, width);                                                                        \
-        else                                                                                                 \
-            memcpy(flat, row, width);                                                                        \
-        row += stride;                                                                                       \
-        flat += width;                                                                                       \
+#define COPY_ROW(width)               \
+    for (size_t k = 0; k < n; k++) {  \
+        if (to_host)                  \
+            memcpy(row, flat, width); \
+        else                          \
+            memcpy(flat, row, width); \
+        row += stride;                \
+        flat += width;                \
     }
 
 static inline void copy_row(char *row, ptrdiff_t stride, char *flat, size_t n, size_t run, const bool to_host)

@@ -15,8 +15,8 @@
 #include <stddef.h>
 
 struct npux_nd {
-    int ndim;     /* dimensions left after merging, >= 1 */
-    size_t run;   /* bytes that lie together at each index */
+    int ndim;   /* dimensions left after merging, >= 1 */
+    size_t run; /* bytes that lie together at each index */
     ptrdiff_t *shape;
     ptrdiff_t *strides; /* bytes */
 };

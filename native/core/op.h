@@ -33,8 +33,8 @@ struct npux_chunk {
     struct npux_block *stage; /* page-locked copy of the bytes, or NULL on the direct path */
     size_t offset;            /* in the op */
     size_t nbytes;
-    int acl_code;             /* of this chunk's own ACL call */
-    uint16_t first_task;      /* ids that this chunk's ACL call took; valid if tasks_known */
+    int acl_code;        /* of this chunk's own ACL call */
+    uint16_t first_task; /* ids that this chunk's ACL call took; valid if tasks_known */
     uint16_t last_task;
     bool tasks_known;
     bool issued;
@@ -53,11 +53,11 @@ struct npux_op {
     atomic_bool failed;        /* err is set: chunks not yet issued are dropped */
     uint8_t direction;
     uint8_t path;
-    bool fresh;    /* the device block was made for this op: nobody else can use it yet */
-    bool admitted; /* sched->mu; counts on the block if not fresh */
+    bool fresh;      /* the device block was made for this op: nobody else can use it yet */
+    bool admitted;   /* sched->mu; counts on the block if not fresh */
     bool starts_now; /* submit only: was not put on a wait list */
-    bool captured; /* the source is no longer needed */
-    size_t planned; /* bytes handed to chunks so far (stager only) */
+    bool captured;   /* the source is no longer needed */
+    size_t planned;  /* bytes handed to chunks so far (stager only) */
     atomic_uint n_chunks_left;
     struct npux_chunk chunk0;
     void *user; /* the layer above: what keeps the host array alive */

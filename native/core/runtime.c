@@ -69,6 +69,8 @@ int npux_runtime_open(const char *path, struct npux_runtime **out, struct npux_e
         rc = initialise(*out, err);
     if (rc == 0)
         (*out)->n_users++;
+    else
+        *out = NULL; /* not counted, so not to be closed */
     pthread_mutex_unlock(&mu);
     return rc;
 }

@@ -22,7 +22,8 @@ struct npux_runtime {
     bool faults_known; /* failed copies are reported one by one, see faults.h */
 };
 
-/* Loads the library at path if this process has not, and initialises ACL for the first user. */
+/* Loads the library at path if this process has not, and initialises ACL for the first user. *runtime is NULL
+ * after a failure. */
 int npux_runtime_open(const char *path, struct npux_runtime **runtime, struct npux_err *err);
 /* The last user finalises, if ACL is ours. Returns the aclError of aclFinalize, or 0. */
 int npux_runtime_close(struct npux_runtime *runtime);

@@ -2,6 +2,8 @@
 
 #include <errno.h>
 
+#include "base/join.h"
+
 /* The op gets no further chunks. */
 static void give_up(struct npux_engine *e, struct npux_op *op, const struct npux_err *err,
                     struct npux_ringer *ringer)
@@ -117,9 +119,10 @@ int npux_stager_start(struct npux_engine *e)
     return -rc;
 }
 
-void npux_stager_join(struct npux_engine *e)
+bool npux_stager_join(struct npux_engine *e, uint64_t deadline_ns)
 {
-    if (e->stager_started)
-        pthread_join(e->stager, NULL);
+    if (!e->stager_started)
+        return true;
     e->stager_started = false;
+    return npux_join(e->stager, deadline_ns);
 }

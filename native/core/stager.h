@@ -14,6 +14,7 @@
 #include "core/engine.h"
 
 int npux_stager_start(struct npux_engine *e);
-void npux_stager_join(struct npux_engine *e);
+/* Waits for the thread, until deadline_ns unless that is 0. False: it is still inside an ACL call. */
+bool npux_stager_join(struct npux_engine *e, uint64_t deadline_ns);
 
 #endif

@@ -4,7 +4,8 @@
 
 #include "core/engine.h"
 
-/* Direct copies are cut so that others get a turn and one ACL call is one task (the runtime cuts at 64 MiB). */
+/* Direct copies are cut so that others get a turn and one ACL call is one task (the runtime cuts at 64 MiB).
+ */
 static const size_t DIRECT_CHUNK_NBYTES = (size_t)16 << 20;
 
 void npux_ringer_flush(struct npux_ringer *ringer)
@@ -165,12 +166,14 @@ void npux_engine_plan(struct npux_engine *e, struct npux_op *op, struct npux_rin
         *end = chunk;
         end = &chunk->next;
     }
-    npux_engine_captured(op, ringer); /* nothing to capture: the host memory is the destination, or borrowed */
+    npux_engine_captured(op,
+                         ringer); /* nothing to capture: the host memory is the destination, or borrowed */
     push_ready(e, op, first);
     npux_engine_retire(e, op, ringer);
 }
 
-/* Puts an admitted op on its way: to the stager if bytes or device memory must come first, else to the lanes. */
+/* Puts an admitted op on its way: to the stager if bytes or device memory must come first, else to the lanes.
+ */
 static void start_op(struct npux_engine *e, struct npux_op *op, struct npux_ringer *ringer)
 {
     bool to_stager = op->direction == NPUX_H2D && (op->path == NPUX_STAGED || op->device == NULL);
@@ -231,6 +234,18 @@ static void prepare_op(struct npux_engine *e, struct npux_op *op)
     }
 }
 
+/* Who waits for a block is known, under its sched->mu, to the engine that made it. */
+static int refuse_foreign(const struct npux_engine *e, const struct npux_request *request,
+                          struct npux_err *err)
+{
+    for (uint32_t i = 0; i < request->n_ops; i++) {
+        const struct npux_block *block = request->ops[i].device;
+        if (block != NULL && npux_block_arena(block) != e->device_arena)
+            return npux_fail(err, -EXDEV, "submit", "the device memory belongs to another scheduler");
+    }
+    return 0;
+}
+
 static int refuse_locked(const struct npux_engine *e, struct npux_err *err)
 {
     if (e->dead) {
@@ -248,6 +263,15 @@ int npux_engine_submit(struct npux_engine *e, struct npux_request *request, bool
     struct npux_ringer ringer = {0};
     int rc;
 
+    pthread_mutex_lock(&e->sched.mu);
+    rc = refuse_locked(e, err);
+    if (rc == 0)
+        rc = refuse_foreign(e, request, err);
+    if (rc == 0)
+        e->n_inside++; /* close waits for us before it takes the arenas away */
+    pthread_mutex_unlock(&e->sched.mu);
+    if (rc != 0)
+        return rc;
     for (uint32_t i = 0; i < request->n_ops; i++)
         prepare_op(e, &request->ops[i]);
     pthread_mutex_lock(&e->sched.mu);
@@ -259,8 +283,10 @@ int npux_engine_submit(struct npux_engine *e, struct npux_request *request, bool
             request->ops[i].starts_now = npux_sched_admit_locked(&e->sched, &request->ops[i]);
     }
     pthread_mutex_unlock(&e->sched.mu);
-    if (rc != 0)
+    if (rc != 0) {
+        npux_engine_leave(e);
         return rc;
+    }
     /* From here on an op may finish at any time; the request stays, because submit holds one capture count
      * and nobody frees it before the user's thread, which is this one, drains the port. */
     for (uint32_t i = 0; i < request->n_ops; i++) {
@@ -274,30 +300,39 @@ int npux_engine_submit(struct npux_engine *e, struct npux_request *request, bool
     }
     *captured = uncount_capture(request);
     npux_ringer_flush(&ringer);
+    npux_engine_leave(e);
     return 0;
 }
 
-void npux_engine_die(struct npux_engine *e, const struct npux_err *cause, struct npux_ringer *ringer)
+void npux_engine_fail_queued(struct npux_engine *e, const struct npux_err *cause, struct npux_ringer *ringer)
 {
     struct npux_op *ops;
     struct npux_chunk *chunks;
 
     pthread_mutex_lock(&e->sched.mu);
-    if (!e->dead)
-        e->death = *cause;
-    e->dead = true;
     npux_sched_purge_locked(&e->sched, &ops, &chunks);
     pthread_mutex_unlock(&e->sched.mu);
     while (ops != NULL) {
         struct npux_op *op = ops;
         ops = op->next;
-        npux_engine_fail_op(e, op, -1, &e->death);
+        npux_engine_fail_op(e, op, -1, cause);
         npux_engine_retire(e, op, ringer);
     }
     while (chunks != NULL) {
         struct npux_chunk *chunk = chunks;
         chunks = chunk->next;
-        npux_engine_fail_op(e, chunk->op, -1, &e->death);
+        npux_engine_fail_op(e, chunk->op, -1, cause);
         npux_engine_retire_chunk(e, chunk, ringer);
     }
+}
+
+void npux_engine_die(struct npux_engine *e, const struct npux_err *cause, struct npux_ringer *ringer)
+{
+    pthread_mutex_lock(&e->sched.mu);
+    if (!e->dead)
+        e->death = *cause;
+    e->dead = true;
+    pthread_mutex_unlock(&e->sched.mu);
+    npux_engine_fail_queued(e, &e->death,
+                            ringer); /* what is queued after this is refused where it is taken */
 }

@@ -4,8 +4,7 @@
 #include <structmember.h>
 
 struct block_object {
-    PyObject_HEAD
-    struct npux_block *block;
+    PyObject_HEAD struct npux_block *block;
     int forks;
 };
 

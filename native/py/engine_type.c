@@ -6,8 +6,7 @@
 #include <structmember.h>
 
 struct engine_object {
-    PyObject_HEAD
-    struct npux_engine *engine; /* freed with the object */
+    PyObject_HEAD struct npux_engine *engine; /* freed with the object */
     int forks;
     int32_t device;
     bool closed;
@@ -48,8 +47,8 @@ static struct npux_engine *engine_get(PyObject *object)
 
 static PyObject *engine_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"library", "device", "staging_nbytes", "chunk_nbytes", "inline_nbytes",
-                            "result_nbytes", "n_lanes", NULL};
+    static char *names[] = {"library",       "device",        "staging_nbytes", "chunk_nbytes",
+                            "inline_nbytes", "result_nbytes", "n_lanes",        NULL};
     allocfunc alloc = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
     struct npux_engine_opts opts = {0};
     struct npux_err err = {0};
@@ -75,10 +74,9 @@ static PyObject *engine_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     self->forks = npux_py_forks();
     self->device = opts.device;
     self->closed = true;
-    Py_BEGIN_ALLOW_THREADS
-    rc = npux_engine_open(&opts, &self->engine, &err);
-    Py_END_ALLOW_THREADS
-    if (rc != 0) {
+    Py_BEGIN_ALLOW_THREADS rc = npux_engine_open(&opts, &self->engine, &err);
+    Py_END_ALLOW_THREADS if (rc != 0)
+    {
         self->engine = NULL;
         Py_DECREF(self);
         return npux_py_raise(&err);
@@ -97,8 +95,7 @@ static void engine_dealloc(PyObject *object)
     if (self->weakrefs != NULL)
         PyObject_ClearWeakRefs(object);
     if (self->engine != NULL && self->forks == npux_py_forks()) {
-        Py_BEGIN_ALLOW_THREADS
-        if (!self->closed)
+        Py_BEGIN_ALLOW_THREADS if (!self->closed)
             npux_engine_close(self->engine, ABANDONED_CLOSE_NS, &report);
         npux_engine_free(self->engine);
         Py_END_ALLOW_THREADS
@@ -133,8 +130,8 @@ static int fill_op(struct npux_py_request *pr, struct npux_op *op, uint32_t inde
         return -1;
     }
     pr->n_views = index + 1;
-    if (block != NULL && (offset < 0 || (size_t)offset > block->nbytes ||
-                          op->host.nbytes > block->nbytes - (size_t)offset)) {
+    if (block != NULL &&
+        (offset < 0 || (size_t)offset > block->nbytes || op->host.nbytes > block->nbytes - (size_t)offset)) {
         PyErr_Format(PyExc_ValueError, "%zu bytes at offset %zd do not fit the %zu bytes of device memory",
                      op->host.nbytes, offset, block->nbytes);
         return -1;
@@ -269,10 +266,8 @@ static PyObject *host_block(PyObject *object, PyObject *argument,
         return NULL;
     }
     Py_INCREF(object); /* a close in another thread must not free what we use */
-    Py_BEGIN_ALLOW_THREADS
-    rc = get(e, (size_t)nbytes, &block, &err);
-    Py_END_ALLOW_THREADS
-    Py_DECREF(object);
+    Py_BEGIN_ALLOW_THREADS rc = get(e, (size_t)nbytes, &block, &err);
+    Py_END_ALLOW_THREADS Py_DECREF(object);
     return rc == 0 ? npux_py_block_new(block) : npux_py_raise(&err);
 }
 
@@ -296,8 +291,8 @@ static PyObject *engine_close(PyObject *object, PyObject *argument)
         return NULL;
     if (!self->closed && self->forks == npux_py_forks()) { /* in a forked child there is nothing to close */
         self->closed = true;
-        Py_BEGIN_ALLOW_THREADS
-        npux_engine_close(self->engine, (uint64_t)(timeout_s < 0 ? 0 : timeout_s * 1e9), &report);
+        Py_BEGIN_ALLOW_THREADS npux_engine_close(self->engine,
+                                                 (uint64_t)(timeout_s < 0 ? 0 : timeout_s * 1e9), &report);
         Py_END_ALLOW_THREADS
     }
     return Py_BuildValue("(KnIis)", (unsigned long long)report.n_abandoned, (Py_ssize_t)report.pinned_nbytes,
@@ -388,7 +383,8 @@ static PyMethodDef methods[] = {
 
 static PyGetSetDef getset[] = {
     {"pending", engine_pending, NULL, "Transfers submitted and not finished.", NULL},
-    {"closed", engine_closed, NULL, "Whether close was called; true in a forked child, where it cannot be used.", NULL},
+    {"closed", engine_closed, NULL,
+     "Whether close was called; true in a forked child, where it cannot be used.", NULL},
     {"faults_known", engine_faults_known, NULL, "The runtime reports which asynchronous copy failed.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
@@ -399,8 +395,11 @@ static PyMemberDef members[] = {
 };
 
 static PyType_Slot slots[] = {
-    {Py_tp_new, engine_new},      {Py_tp_dealloc, engine_dealloc}, {Py_tp_methods, methods},
-    {Py_tp_getset, getset},       {Py_tp_members, members},
+    {Py_tp_new, engine_new},
+    {Py_tp_dealloc, engine_dealloc},
+    {Py_tp_methods, methods},
+    {Py_tp_getset, getset},
+    {Py_tp_members, members},
     {Py_tp_doc, "Engine(library, device, staging_nbytes, chunk_nbytes, inline_nbytes, result_nbytes, "
                 "n_lanes)\n\nOne device with its threads and memory."},
     {0, NULL},

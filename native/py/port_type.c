@@ -5,8 +5,7 @@
 #include <poll.h>
 
 struct port_object {
-    PyObject_HEAD
-    struct npux_port *port;
+    PyObject_HEAD struct npux_port *port;
     int forks;
 };
 
@@ -150,11 +149,10 @@ static PyObject *port_wait(PyObject *object, PyObject *argument)
 
     if (timeout_s == -1.0 && PyErr_Occurred())
         return NULL;
-    Py_BEGIN_ALLOW_THREADS
-    n = poll(&fd, 1, timeout_s < 0 ? -1 : (int)(timeout_s * 1000.0 + 0.999));
+    Py_BEGIN_ALLOW_THREADS n = poll(&fd, 1, timeout_s < 0 ? -1 : (int)(timeout_s * 1000.0 + 0.999));
     error = errno;
-    Py_END_ALLOW_THREADS
-    if (n < 0 && error != EINTR) {
+    Py_END_ALLOW_THREADS if (n < 0 && error != EINTR)
+    {
         errno = error;
         return PyErr_SetFromErrno(PyExc_OSError);
     }

@@ -108,9 +108,9 @@ static void check_close_all(struct npux_arena *arena)
 static void check_classes(void)
 {
     struct npux_arena *arena = arena_with(SIZE_MAX / 2, SIZE_MAX / 2);
-    static const size_t sizes[] = {1,   31,  32,   33,   63,   64,   65,    223,   224,   225,  256,
-                                   257, 288, 1000, 4063, 4064, 4065, 8128, 8160, 8161, 9000, 65535,
-                                   65536, 65537, 200000};
+    static const size_t sizes[] = {1,    31,   32,   33,    63,    64,    65,    223,  224,
+                                   225,  256,  257,  288,   1000,  4063,  4064,  4065, 8128,
+                                   8160, 8161, 9000, 65535, 65536, 65537, 200000};
     struct npux_block *blocks[25][20];
 
     for (size_t i = 0; i < 25; i++)
@@ -478,7 +478,8 @@ static void check_stress(void)
     unsigned n_full = 0;
 
     for (int i = 0; i < N_THREADS; i++) {
-        threads[i] = (struct stresser){.arena = arena, .rng = (uint64_t)i + 1, .mark = (unsigned char)(i + 1)};
+        threads[i] =
+            (struct stresser){.arena = arena, .rng = (uint64_t)i + 1, .mark = (unsigned char)(i + 1)};
         CHECK_EQ(pthread_create(&threads[i].thread, NULL, stress, &threads[i]), 0);
     }
     for (int i = 0; i < N_THREADS; i++) {

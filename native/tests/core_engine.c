@@ -33,8 +33,8 @@ static void check_refused_opens(void)
 
 /* Round trips. -------------------------------------------------------------------------------------- */
 
-static const size_t sizes[] = {0,       1,           63,      64,          65,          4095,       4096,
-                               64 << 10, (64 << 10) + 1, 4 << 20, (4 << 20) + 1, (16 << 20) + 3};
+static const size_t sizes[] = {
+    0, 1, 63, 64, 65, 4095, 4096, 64 << 10, (64 << 10) + 1, 4 << 20, (4 << 20) + 1, (16 << 20) + 3};
 
 static void check_pageable(struct rig *rig, size_t nbytes, uint32_t seed)
 {
@@ -139,7 +139,7 @@ static void check_round_trips(void)
         check_pinned(&rig, sizes[i], i + 50);
     }
     check_strided(&rig, 3, 5, 3);
-    check_strided(&rig, 700, 1000, 3); /* about 2 MiB */
+    check_strided(&rig, 700, 1000, 3);  /* about 2 MiB */
     check_strided(&rig, 700, 1000, 24); /* 16 MiB: several chunks, cut inside elements and rows */
     rig_close(&rig);
 }

@@ -132,7 +132,7 @@ static void check_batches(void)
     for (size_t i = 0; i < 1000; i++)
         push(chunk(16, at + i));
     (void)consume(npux_sched_take_ready(&s, NPUX_H2D), &n, &at);
-    CHECK(n == 256); /* bounded by count */
+    CHECK(n == 256);                             /* bounded by count */
     batch = npux_sched_take_ready(&s, NPUX_H2D); /* what could not start goes back to the front, in order */
     c = batch;
     for (int i = 0; i < 99; i++)

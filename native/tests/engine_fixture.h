@@ -58,10 +58,10 @@ static inline void sim_load(void)
     CHECK(sim.path != NULL);
     handle = dlopen(sim.path, RTLD_NOW | RTLD_LOCAL);
     CHECK(handle != NULL);
-#define LOAD(name)                                                                                           \
-    do {                                                                                                     \
-        void *address_ = sim_symbol(handle, "aclsim_" #name);                                                \
-        memcpy(&sim.name, &address_, sizeof(address_));                                                      \
+#define LOAD(name)                                            \
+    do {                                                      \
+        void *address_ = sim_symbol(handle, "aclsim_" #name); \
+        memcpy(&sim.name, &address_, sizeof(address_));       \
     } while (0)
     LOAD(set_device_count);
     LOAD(set_link);
@@ -76,6 +76,21 @@ static inline void sim_load(void)
     LOAD(peek);
     LOAD(poke);
 #undef LOAD
+}
+
+/* LeakSanitizer of GCC 12 crashes while it looks at the thread-local storage of a dlopened library; without
+ * looking there it takes the dynamic linker's own memory for a leak. */
+__attribute__((visibility("default"))) const char *__lsan_default_options(void);
+__attribute__((visibility("default"))) const char *__lsan_default_suppressions(void);
+
+const char *__lsan_default_options(void)
+{
+    return "use_tls=0:print_suppressions=0";
+}
+
+const char *__lsan_default_suppressions(void)
+{
+    return "leak:_dl_map_object_deps\nleak:dl_open_worker\n";
 }
 
 /* Nothing of an engine is left in the runtime. */
@@ -443,13 +458,13 @@ static inline struct npux_block *get_pinned(struct rig *rig, size_t nbytes)
 }
 
 /* Waits for a condition that no descriptor announces. */
-#define UNTIL(cond)                                                                                          \
-    do {                                                                                                     \
-        uint64_t until_ = npux_now_ns() + (uint64_t)PATIENCE_MS * 1000000u;                                  \
-        while (!(cond)) {                                                                                    \
-            CHECK(npux_now_ns() < until_);                                                                   \
-            sched_yield();                                                                                   \
-        }                                                                                                    \
+#define UNTIL(cond)                                                         \
+    do {                                                                    \
+        uint64_t until_ = npux_now_ns() + (uint64_t)PATIENCE_MS * 1000000u; \
+        while (!(cond)) {                                                   \
+            CHECK(npux_now_ns() < until_);                                  \
+            sched_yield();                                                  \
+        }                                                                   \
     } while (0)
 
 /* The function table of the engine's library, for tests that put their own function into it. */

@@ -1,0 +1,246 @@
+/* core_stress.c - everything at once for five seconds: threads with a port each, one engine, mixed sizes,
+ * strided and pinned memory, shared device blocks, failures. Each success is verified byte by byte. */
+#include <pthread.h>
+
+#include "tests/engine_fixture.h"
+
+enum { N_THREADS = 4, N_SLOTS = 24, MAX_NBYTES = 3 << 20 };
+static const uint64_t RUN_NS = 5000000000u;
+
+/* One round trip: up from src, then down into dst, both perhaps strided or pinned. */
+struct slot {
+    struct job *job;
+    struct npux_block *device, *pinned_src, *pinned_dst;
+    char *src, *dst, *flat; /* flat: what lies on the device */
+    size_t nbytes, itemsize;
+    ptrdiff_t stride; /* itemsize: contiguous */
+    bool up;
+};
+
+struct worker {
+    pthread_t thread;
+    struct rig rig;
+    uint64_t rng;
+    struct slot slots[N_SLOTS];
+    uint64_t n_verified, n_failed;
+};
+
+static uint64_t end_ns;
+
+static void describe(struct npux_op *op, const struct slot *s, char *memory)
+{
+    ptrdiff_t shape = (ptrdiff_t)(s->nbytes / s->itemsize);
+    char *base = s->stride < 0 ? memory - s->stride * (shape - 1) : memory;
+
+    CHECK_EQ(npux_host_init(&op->host, base, s->itemsize, 1, &shape, &s->stride), 0);
+    CHECK_EQ(op->host.nbytes, s->nbytes);
+}
+
+static size_t room_of(const struct slot *s)
+{
+    size_t stride = (size_t)(s->stride < 0 ? -s->stride : s->stride);
+
+    return stride * (s->nbytes / s->itemsize) + s->itemsize;
+}
+
+/* NULL when an injected failure hits the allocation itself. */
+static struct npux_block *pinned_or_null(struct worker *w, size_t nbytes)
+{
+    struct npux_block *block = NULL;
+    struct npux_err err;
+
+    if (npux_engine_get_pinned(w->rig.engine, nbytes, &block, &err) != 0)
+        CHECK_EQ(err.acl_code, 207001);
+    return block;
+}
+
+static void start_up(struct worker *w, struct slot *s)
+{
+    static const size_t itemsizes[] = {1, 2, 3, 4, 8, 12, 16, 24};
+    struct npux_op *op;
+    size_t most = (size_t)1 << (6 + rng_below(&w->rng, 16));
+
+    memset(s, 0, sizeof(*s));
+    s->up = true;
+    s->itemsize = itemsizes[rng_below(&w->rng, 8)];
+    s->nbytes = (1 + rng_below(&w->rng, most / s->itemsize + 1)) * s->itemsize;
+    s->stride = (ptrdiff_t)s->itemsize;
+    if (s->nbytes / s->itemsize > 1 && rng_below(&w->rng, 3) == 0)
+        s->stride = (s->stride + (ptrdiff_t)rng_below(&w->rng, 20)) * (rng_below(&w->rng, 2) == 0 ? 1 : -1);
+    if (s->stride == (ptrdiff_t)s->itemsize && rng_below(&w->rng, 3) == 0) {
+        s->pinned_src = pinned_or_null(w, s->nbytes);
+        s->pinned_dst = pinned_or_null(w, s->nbytes);
+    }
+    s->src = s->pinned_src != NULL ? s->pinned_src->address : malloc(room_of(s));
+    s->dst = s->pinned_dst != NULL ? s->pinned_dst->address : malloc(room_of(s));
+    s->flat = malloc(s->nbytes);
+    for (size_t i = 0; i < s->nbytes; i += 8) {
+        uint64_t word = rng_next(&w->rng);
+        memcpy(s->flat + i, &word, s->nbytes - i < 8 ? s->nbytes - i : 8);
+    }
+    memset(s->dst, 0xdd, s->pinned_dst != NULL ? s->nbytes : room_of(s));
+    s->job = job_new(&w->rig, 1);
+    op = job_target(s->job, 0, NPUX_H2D, NULL, 0);
+    describe(op, s, s->src);
+    npux_host_write(&op->host, 0, s->flat, s->nbytes);
+    CHECK_EQ(job_submit(&w->rig, s->job), 0);
+}
+
+static void start_down(struct worker *w, struct slot *s)
+{
+    s->device = s->job->out[0].block;
+    npux_block_ref(s->device);
+    job_free(s->job);
+    s->up = false;
+    s->job = job_new(&w->rig, 1);
+    describe(job_target(s->job, 0, NPUX_D2H, s->device, 0), s, s->dst);
+    CHECK_EQ(job_submit(&w->rig, s->job), 0);
+}
+
+static void verify(struct worker *w, const struct slot *s)
+{
+    struct npux_op op = {0};
+    char *got = malloc(s->nbytes);
+
+    describe(&op, s, s->dst);
+    npux_host_read(&op.host, 0, got, s->nbytes);
+    CHECK(memcmp(got, s->flat, s->nbytes) == 0);
+    npux_host_clear(&op.host);
+    free(got);
+    w->n_verified++;
+}
+
+static void clear(struct slot *s)
+{
+    job_free(s->job);
+    if (s->device != NULL)
+        npux_block_unref(s->device);
+    if (s->pinned_src == NULL)
+        free(s->src);
+    else
+        npux_block_unref(s->pinned_src);
+    if (s->pinned_dst == NULL)
+        free(s->dst);
+    else
+        npux_block_unref(s->pinned_dst);
+    free(s->flat);
+    memset(s, 0, sizeof(*s));
+}
+
+/* Failures are injected by call number, so they hit any thread's transfer. */
+static void inject(uint64_t *rng)
+{
+    static const char *const calls[] = {"aclrtMemcpyAsync", "aclrtMalloc", "aclrtMallocHost"};
+
+    switch (rng_below(rng, 4)) {
+    case 0:
+        sim.fail_call(calls[rng_below(rng, 3)], 1 + rng_below(rng, 50), 207001);
+        break;
+    default:
+        sim.fail_copy(0, -1, 1 + rng_below(rng, 50), 507001);
+        break;
+    }
+}
+
+static void settle(struct worker *w, struct slot *s)
+{
+    const struct outcome *out = &s->job->out[0];
+
+    if (out->status != 0) {
+        CHECK_EQ(out->status, -EIO);
+        CHECK(out->acl_code == 507001 || out->acl_code == 207001);
+        w->n_failed++;
+        clear(s);
+    } else if (s->up) {
+        start_down(w, s);
+    } else {
+        verify(w, s);
+        clear(s);
+    }
+}
+
+static void *work(void *argument)
+{
+    struct worker *w = argument;
+    bool busy = true;
+
+    while (busy) {
+        bool more = npux_now_ns() < end_ns;
+        busy = false;
+        for (int i = 0; i < N_SLOTS; i++) {
+            struct slot *s = &w->slots[i];
+            if (s->job == NULL && more)
+                start_up(w, s);
+            if (s->job != NULL && s->job->captured && s->up)
+                memset(s->src, 0x11, s->pinned_src == NULL ? room_of(s) : 0); /* ours again */
+            if (s->job != NULL && s->job->done)
+                settle(w, s);
+            busy = busy || s->job != NULL;
+        }
+        if (more && rng_below(&w->rng, 40) == 0)
+            inject(&w->rng);
+        if (busy && !port_is_readable(w->rig.port, 0)) {
+            bool waiting = true; /* nothing to settle: sleep on the doorbell */
+            for (int i = 0; i < N_SLOTS; i++)
+                waiting = waiting && (w->slots[i].job == NULL ? !more : !w->slots[i].job->done);
+            if (waiting)
+                reap_some(&w->rig);
+        }
+        reap(&w->rig);
+    }
+    return NULL;
+}
+
+/* One port's thread per worker, then all over again without reports, so that everything is proved by hand. */
+static void run(uint64_t seed, bool faults_known, uint64_t run_ns)
+{
+    static struct worker workers[N_THREADS];
+    struct npux_engine_opts opts = default_opts();
+    struct npux_engine *engine;
+    struct npux_engine_stats stats;
+    uint64_t n_verified = 0, n_failed = 0;
+
+    opts.staging_nbytes = 6 * MIB;
+    opts.chunk_nbytes = 256 * KIB;
+    engine = engine_open(&opts);
+    engine->runtime->faults_known = faults_known;
+    end_ns = npux_now_ns() + run_ns;
+    for (uint32_t i = 0; i < N_THREADS; i++) {
+        memset(&workers[i], 0, sizeof(workers[i]));
+        workers[i].rng = seed + i;
+        rig_attach(&workers[i].rig, engine);
+        CHECK_EQ(pthread_create(&workers[i].thread, NULL, work, &workers[i]), 0);
+    }
+    for (int i = 0; i < N_THREADS; i++) {
+        CHECK_EQ(pthread_join(workers[i].thread, NULL), 0);
+        n_verified += workers[i].n_verified;
+        n_failed += workers[i].n_failed;
+        rig_detach(&workers[i].rig);
+    }
+    sim.clear_faults();
+    npux_engine_stats(engine, &stats);
+    printf("seed %llu: %llu verified, %llu failed, %llu reissued\n", (unsigned long long)seed,
+           (unsigned long long)n_verified, (unsigned long long)n_failed,
+           (unsigned long long)(stats.counters.reissued[0] + stats.counters.reissued[1]));
+    CHECK(n_verified > 100 && (n_failed > 0 || !faults_known));
+    CHECK_EQ(stats.n_pending, 0);
+    CHECK_EQ(stats.counters.failed[0] + stats.counters.failed[1], n_failed);
+    CHECK_EQ(stats.device.n_blocks_out + stats.pinned.n_blocks_out, 0);
+    CHECK_EQ(stats.staging[0].n_blocks_out + stats.staging[1].n_blocks_out, 0);
+    CHECK(stats.staging[0].peak_nbytes <= 6 * MIB && stats.staging[1].peak_nbytes <= 6 * MIB);
+    engine->runtime->faults_known = true;
+    engine_close_clean(engine);
+    check_nothing_lives();
+}
+
+int main(int argc, char **argv)
+{
+    uint64_t seed = argc > 1 ? strtoull(argv[1], NULL, 10) : npux_now_ns() % 1000000;
+
+    printf("seed %llu\n", (unsigned long long)seed);
+    fflush(stdout);
+    sim_load();
+    run(seed, true, RUN_NS * 3 / 5);
+    run(seed + 1000, false, RUN_NS * 2 / 5);
+    return 0;
+}
