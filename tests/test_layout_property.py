@@ -43,7 +43,8 @@ def arrays(draw: st.DrawFn) -> NDArray[Any]:
     view = view.transpose(draw(st.permutations(range(view.ndim))))
     if draw(st.booleans()):
         view = np.broadcast_to(view, (draw(st.integers(1, 5)), *view.shape))
-    return view
+    result: NDArray[Any] = view
+    return result
 
 
 @given(array=arrays(), seed=st.integers(0, 3))

@@ -244,6 +244,22 @@ async def test_transfers_on_one_array_keep_their_order(xfer: Scheduler) -> None:
         assert np.array_equal(await read, source)
 
 
+async def test_transfers_on_the_same_host_memory_keep_their_order(xfer: Scheduler) -> None:
+    first, second = [await xfer.to_device(pattern(3 * MIB, seed)) for seed in (1, 2)]
+    small = await xfer.to_device(pattern(1000, 3))
+    host = np.zeros(3 * MIB, np.uint8)
+    with held("d2h"):
+        one = await xfer.submit_to_host(first, out=host)
+        two = await xfer.submit_to_host(small, out=host[2 * MIB : 2 * MIB + 1000])
+        up = xfer._start_upload(host, second)  # not captured before the two have landed
+        assert not up.captured
+    await two
+    assert one.done
+    expected = pattern(3 * MIB, 1)
+    expected[2 * MIB : 2 * MIB + 1000] = pattern(1000, 3)
+    assert np.array_equal(await xfer.to_host(await up), expected)
+
+
 class Pair(NamedTuple):
     left: Any
     right: Any

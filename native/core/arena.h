@@ -10,8 +10,8 @@
  * Locks:   arena->mu, a leaf. The backing is never called while it is held.
  * Owns:    every span, from map to unmap, and the block headers in them.
  * Invariant: (mu held) used_nbytes <= held_nbytes <= cap_nbytes; a block is handed out to one owner at a
- *          time; blocks start at multiples of 64 bytes and are followed by at least pad_nbytes bytes of
- *          the same span (CANN wants ALIGN_UP(len, 32) + 32 for each piece of a divided allocation).
+ *          time; blocks start at multiples of 64 bytes; one that shares a span is followed by at least
+ *          pad_nbytes of it (CANN wants ALIGN_UP(len, 32) + 32 for each piece of a divided allocation).
  */
 #ifndef NPUX_CORE_ARENA_H
 #define NPUX_CORE_ARENA_H

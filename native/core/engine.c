@@ -159,10 +159,10 @@ static int close_on_control(void *argument)
 
     if (e->runtime == NULL)
         return 0;
+    if (c->report->n_stuck != 0) /* a stuck copy may still use anything */
+        return 0;
     for (unsigned i = 0; i < 2 * e->opts.n_lanes; i++)
         note_teardown(c->report, e->lanes[i].teardown_code, "aclrtDestroyStream");
-    if (c->report->n_stuck != 0) /* a stuck copy may still use any of the rest */
-        return 0;
     close_arena(e->staging_arena[NPUX_H2D]);
     close_arena(e->staging_arena[NPUX_D2H]);
     close_arena(e->device_arena);

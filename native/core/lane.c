@@ -60,7 +60,7 @@ static void copy_async(struct npux_lane *lane, struct npux_chunk *chunk)
     if (ids && chunk->issued && acl->aclrtGetThreadLastTaskId(&after) == ACL_SUCCESS) {
         chunk->first_task = (uint16_t)(before + 1);
         chunk->last_task = (uint16_t)after;
-        chunk->tasks_known = true;
+        chunk->tasks_known = (uint16_t)after != (uint16_t)before;
     }
 }
 

@@ -62,6 +62,19 @@ void npux_host_clear(struct npux_host *host)
     host->nd = NULL;
 }
 
+void npux_host_bounds(const struct npux_host *host, char **low, char **high)
+{
+    *low = host->base;
+    *high = host->base + (host->nd != NULL ? host->nd->run : host->nbytes);
+    for (int i = 0; host->nd != NULL && i < host->nd->ndim; i++) {
+        ptrdiff_t reach = (host->nd->shape[i] - 1) * host->nd->strides[i];
+        if (reach < 0)
+            *low += reach;
+        else
+            *high += reach;
+    }
+}
+
 /* n elements of a constant width between a strided row and contiguous bytes. The compiler turns each
  * memcpy of constant size into a plain load and store, whatever the alignment. */
 #define COPY_ROW(width)               \

@@ -33,6 +33,9 @@ int npux_host_init(struct npux_host *host, void *base, size_t itemsize, int ndim
                    const ptrdiff_t *strides);
 void npux_host_clear(struct npux_host *host);
 
+/* The lowest byte of the layout and the one behind its highest. */
+void npux_host_bounds(const struct npux_host *host, char **low, char **high);
+
 /* Copies bytes [offset, offset + nbytes) between the layout and contiguous memory. */
 void npux_host_read(const struct npux_host *host, size_t offset, void *dst, size_t nbytes);
 void npux_host_write(const struct npux_host *host, size_t offset, const void *src, size_t nbytes);

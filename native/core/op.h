@@ -1,7 +1,7 @@
 /* op.h - a request (what one await waits for), its ops (one array each) and their chunks (one ACL copy each).
  *
- * Life of an op: submitted -> admitted (no other transfer uses its device block against it) -> staged or
- * planned -> issued -> landed -> done. sched.h moves it to admitted, the stager and the lanes do the rest.
+ * Life of an op: submitted -> admitted (no earlier transfer uses its memory against it) -> staged or planned
+ * -> issued -> landed -> done. order.h admits it, the stager and the lanes do the rest.
  *
  * Threads: the submitting thread until npux_engine_submit returns 0; then the stager and the lanes; after
  *          the DONE note, the thread that drained it.
@@ -43,7 +43,11 @@ struct npux_chunk {
 
 struct npux_op {
     struct npux_request *request;
-    struct npux_op *next; /* in one queue at a time: stager, or the wait list of a block */
+    struct npux_op *next;          /* in one list at a time: stager queue, ops that may start */
+    struct npux_op *next_on_block; /* order.h: waiting for the device block */
+    struct npux_op *next_on_host;  /* order.h: waiting for host memory */
+    char *host_low, *host_high;    /* order.h: every byte of the layout is in [low, high) */
+    uint8_t n_blockers;            /* order.h: device block and host memory not granted yet */
     struct npux_host host;
     struct npux_block *device; /* NULL until the stager or submit has found memory for it */
     size_t device_offset;
@@ -54,7 +58,8 @@ struct npux_op {
     uint8_t direction;
     uint8_t path;
     bool fresh;      /* the device block was made for this op: nobody else can use it yet */
-    bool admitted;   /* sched->mu; counts on the block if not fresh */
+    bool on_block;   /* order.h: counted on the device block */
+    bool on_host;    /* order.h: in the tree of host writers */
     bool starts_now; /* submit only: was not put on a wait list */
     bool captured;   /* the source is no longer needed */
     size_t planned;  /* bytes handed to chunks so far (stager only) */

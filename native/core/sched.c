@@ -18,6 +18,7 @@ void npux_sched_init(struct npux_sched *s, unsigned n_lanes)
     npux_cond_init(&s->stager_cv);
     npux_cond_init(&s->drained_cv);
     s->n_lanes = n_lanes;
+    npux_order_init(&s->order);
 }
 
 void npux_sched_destroy(struct npux_sched *s)
@@ -27,67 +28,6 @@ void npux_sched_destroy(struct npux_sched *s)
     pthread_cond_destroy(&s->ready_cv[NPUX_D2H]);
     pthread_cond_destroy(&s->stager_cv);
     pthread_cond_destroy(&s->drained_cv);
-}
-
-static bool writes_device(const struct npux_op *op)
-{
-    return op->direction == NPUX_H2D;
-}
-
-/* Counts the op in if nothing that runs on its block forbids it (mu held). */
-static bool enter(struct npux_op *op)
-{
-    struct npux_block *block = op->device;
-
-    if (block->has_writer || (writes_device(op) && block->n_readers != 0))
-        return false;
-    if (writes_device(op))
-        block->has_writer = true;
-    else
-        block->n_readers++;
-    op->admitted = true;
-    return true;
-}
-
-bool npux_sched_admit_locked(struct npux_sched *s, struct npux_op *op)
-{
-    struct npux_block *block = op->device;
-
-    (void)s;
-    if (op->fresh || block == NULL)
-        return true;
-    if (block->wait_head == NULL && enter(op)) /* nobody overtakes those who wait already */
-        return true;
-    op->next = NULL;
-    if (block->wait_head == NULL)
-        block->wait_head = op;
-    else
-        block->wait_tail->next = op;
-    block->wait_tail = op;
-    return false;
-}
-
-struct npux_op *npux_sched_release_locked(struct npux_sched *s, struct npux_op *op)
-{
-    struct npux_block *block = op->device;
-    struct npux_op *first = NULL, **end = &first;
-
-    (void)s;
-    if (!op->admitted)
-        return NULL;
-    op->admitted = false;
-    if (writes_device(op))
-        block->has_writer = false;
-    else
-        block->n_readers--;
-    while (block->wait_head != NULL && enter(block->wait_head)) {
-        struct npux_op *started = block->wait_head;
-        block->wait_head = started->next;
-        started->next = NULL;
-        *end = started;
-        end = &started->next;
-    }
-    return first;
 }
 
 void npux_sched_push_stager_locked(struct npux_sched *s, struct npux_op *op)

@@ -1,13 +1,9 @@
-/* sched.h - which op may start, and which chunk is copied next.
- *
- * Admission keeps order on device memory: an op that writes a block waits for every earlier op on it, one
- * that reads waits for earlier writers. Waiting ops hold no staging memory, so whatever holds staging memory
- * can always be issued, and waiting for staging memory cannot deadlock.
+/* sched.h - the queues between submit, stager and lanes: which op is staged and which chunk is copied next.
  *
  * Threads: any. Functions named _locked are called with mu held.
  * Locks:   sched->mu; below it only the leaves (arena, faults). No ACL call, no Python, no memcpy under it.
  * Owns:    the queues; ops and chunks in them belong to their requests.
- * Invariant: n_pending counts ops accepted and not finished; each is in exactly one place: a wait list, the
+ * Invariant: n_pending counts ops accepted and not finished; each waits for its turn (order.h), or is in the
  *            stager queue or thread, or as chunks in a ready queue or a lane.
  */
 #ifndef NPUX_CORE_SCHED_H
@@ -16,6 +12,7 @@
 #include <pthread.h>
 
 #include "core/op.h"
+#include "core/order.h"
 
 struct npux_chunk_queue {
     struct npux_chunk *head, *tail;
@@ -37,6 +34,7 @@ struct npux_sched {
     pthread_cond_t stager_cv;
     pthread_cond_t drained_cv; /* n_pending became 0 */
     struct npux_chunk_queue ready[NPUX_N_DIRECTIONS];
+    struct npux_order order;
     struct npux_op *stager_head, *stager_tail;
     struct npux_request *live; /* requests without DONE */
     unsigned n_lanes;          /* per direction */
@@ -49,11 +47,6 @@ struct npux_sched {
 
 void npux_sched_init(struct npux_sched *s, unsigned n_lanes);
 void npux_sched_destroy(struct npux_sched *s);
-
-/* True when the op may start now; otherwise it was appended to the wait list of its block. */
-bool npux_sched_admit_locked(struct npux_sched *s, struct npux_op *op);
-/* Undoes an admission. Returns the ops that may start now, linked by next. */
-struct npux_op *npux_sched_release_locked(struct npux_sched *s, struct npux_op *op);
 
 void npux_sched_push_stager_locked(struct npux_sched *s, struct npux_op *op);
 /* The next op to stage, or NULL when the scheduler stops. */

@@ -112,7 +112,7 @@ static void finish_op(struct npux_engine *e, struct npux_op *op, struct npux_rin
         counters->transfers[op->direction][op->path]++;
         counters->nbytes[op->direction][op->path] += op->host.nbytes;
     }
-    started = npux_sched_release_locked(&e->sched, op);
+    started = npux_order_release_locked(&e->sched.order, op);
     notified = finish_request_locked(e, request);
     if (--e->sched.n_pending == 0) /* close may go on, but it joins this thread before it frees anything */
         pthread_cond_broadcast(&e->sched.drained_cv);
@@ -166,14 +166,12 @@ void npux_engine_plan(struct npux_engine *e, struct npux_op *op, struct npux_rin
         *end = chunk;
         end = &chunk->next;
     }
-    npux_engine_captured(op,
-                         ringer); /* nothing to capture: the host memory is the destination, or borrowed */
+    npux_engine_captured(op, ringer); /* the host memory is the destination, or borrowed */
     push_ready(e, op, first);
     npux_engine_retire(e, op, ringer);
 }
 
-/* Puts an admitted op on its way: to the stager if bytes or device memory must come first, else to the lanes.
- */
+/* Puts an admitted op on its way: to the stager if bytes or device memory must come first; else to a lane. */
 static void start_op(struct npux_engine *e, struct npux_op *op, struct npux_ringer *ringer)
 {
     bool to_stager = op->direction == NPUX_H2D && (op->path == NPUX_STAGED || op->device == NULL);
@@ -225,6 +223,7 @@ static void prepare_op(struct npux_engine *e, struct npux_op *op)
         op->fresh = true;
         return;
     }
+    npux_host_bounds(&op->host, &op->host_low, &op->host_high);
     if (op->host.nd == NULL)
         op->pinned = npux_arena_find(e->pinned_arena, op->host.base, op->host.nbytes);
     op->path = op->pinned != NULL ? NPUX_DIRECT : NPUX_STAGED;
@@ -263,6 +262,8 @@ int npux_engine_submit(struct npux_engine *e, struct npux_request *request, bool
     struct npux_ringer ringer = {0};
     int rc;
 
+    if (request->n_ops == 0)
+        return npux_fail(err, -EINVAL, "submit", "a request without transfers has no end to wait for");
     pthread_mutex_lock(&e->sched.mu);
     rc = refuse_locked(e, err);
     if (rc == 0)
@@ -280,7 +281,7 @@ int npux_engine_submit(struct npux_engine *e, struct npux_request *request, bool
         e->sched.n_pending += request->n_ops;
         npux_sched_live_add_locked(&e->sched, request);
         for (uint32_t i = 0; i < request->n_ops; i++)
-            request->ops[i].starts_now = npux_sched_admit_locked(&e->sched, &request->ops[i]);
+            request->ops[i].starts_now = npux_order_admit_locked(&e->sched.order, &request->ops[i]);
     }
     pthread_mutex_unlock(&e->sched.mu);
     if (rc != 0) {

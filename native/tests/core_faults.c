@@ -94,7 +94,7 @@ static void check_d2h_neighbours(bool faults_known, bool pinned)
 {
     struct job *jobs[N_BATCH], *first;
     struct npux_block *blocks[N_BATCH], *hosts[N_BATCH];
-    char *dst = malloc(N_BATCH * NBYTES);
+    char *dst = malloc(N_BATCH * NBYTES), elsewhere;
     int n_failed = 0;
 
     open_with(1, faults_known);
@@ -103,7 +103,7 @@ static void check_d2h_neighbours(bool faults_known, bool pinned)
         hosts[i] = pinned ? get_pinned(&rig, NBYTES) : NULL;
     }
     memset(dst, 0xdd, N_BATCH * NBYTES);
-    first = plug(NPUX_D2H, dst, 1, blocks[0]);
+    first = plug(NPUX_D2H, &elsewhere, 1, blocks[0]);
     CHECK(sim.fail_copy(0, ACLSIM_D2H, 6, 507001) > 0);
     CHECK(sim.fail_copy(0, ACLSIM_D2H, 10, 507000) > 0);
     for (uint32_t i = 0; i < N_BATCH; i++)

@@ -1,4 +1,4 @@
-/* core_order.c - transfers on the same device memory keep the order in which they were submitted. */
+/* core_order.c - transfers on the same memory keep the order in which they were submitted. */
 #include "tests/engine_fixture.h"
 
 static struct rig rig;
@@ -39,6 +39,92 @@ static void check_write_after_write(bool pinned_second)
     free(one);
     free(two);
     free(got);
+}
+
+/* Two results into overlapping host memory: the later one's bytes stay. */
+static void check_host_write_after_write(bool pinned)
+{
+    size_t nbytes = 24 * MIB;
+    struct npux_block *mine = get_pinned(&rig, nbytes);
+    char *dst = pinned ? mine->address : malloc(nbytes);
+    struct npux_block *x = upload_pattern(&rig, nbytes, 1), *y = upload_pattern(&rig, 1000, 2);
+    struct job *a, *b, *elsewhere;
+    char other[1000];
+
+    CHECK(dst != NULL);
+    CHECK_EQ(sim.hold_engine(0, ACLSIM_D2H), 0);
+    a = start_d2h(&rig, dst, nbytes, x);
+    b = start_one(&rig, NPUX_D2H, dst + 20 * MIB, 1000, y, 0);
+    elsewhere = start_d2h(&rig, other, 1000, y); /* waits for nobody */
+    CHECK_EQ(sim.release_engine(0, ACLSIM_D2H), 0);
+    wait_done(&rig, b);
+    reap(&rig);
+    CHECK(a->done);
+    finish(&rig, a, 0);
+    finish(&rig, b, 0);
+    finish(&rig, elsewhere, 0);
+    CHECK(holds(dst + 20 * MIB, 1000, 2));
+    CHECK(holds(other, 1000, 2));
+    CHECK(holds(dst, 20 * MIB, 1));
+    npux_block_unref(x);
+    npux_block_unref(y);
+    npux_block_unref(mine);
+    if (!pinned)
+        free(dst);
+}
+
+/* An upload of what an earlier download is still writing gets the downloaded bytes. */
+static void check_host_read_after_write(size_t nbytes, bool pinned)
+{
+    struct npux_block *mine = get_pinned(&rig, nbytes);
+    char *middle = pinned ? mine->address : malloc(nbytes), *got = malloc(nbytes);
+    struct npux_block *x = upload_pattern(&rig, nbytes, 1), *y = upload_pattern(&rig, nbytes, 9);
+    struct job *down, *up, *again;
+
+    CHECK(middle != NULL && got != NULL);
+    memset(middle, 0, nbytes);
+    CHECK_EQ(sim.hold_engine(0, ACLSIM_D2H), 0);
+    down = start_d2h(&rig, middle, nbytes, x);
+    up = start_h2d(&rig, middle, nbytes, y); /* the H2D engine is free */
+    again = start_d2h(&rig, got, nbytes, y);
+    reap(&rig);
+    CHECK(!up->captured && !up->done);
+    CHECK_EQ(sim.release_engine(0, ACLSIM_D2H), 0);
+    finish(&rig, again, 0);
+    finish(&rig, down, 0);
+    finish(&rig, up, 0);
+    CHECK(holds(got, nbytes, 1));
+    npux_block_unref(x);
+    npux_block_unref(y);
+    npux_block_unref(mine);
+    if (!pinned)
+        free(middle);
+    free(got);
+}
+
+/* Many waiters on one range, with a stranger in between. */
+static void check_host_chain(void)
+{
+    enum { N = 40 };
+    char dst[N + 64];
+    struct npux_block *blocks[N];
+    struct job *jobs[N];
+
+    for (int i = 0; i < N; i++)
+        blocks[i] = upload_pattern(&rig, 64, (uint32_t)i);
+    CHECK_EQ(sim.hold_engine(0, ACLSIM_D2H), 0);
+    for (int i = 0; i < N; i++)
+        jobs[i] = start_d2h(&rig, dst + i, 64, blocks[i]);
+    CHECK_EQ(sim.release_engine(0, ACLSIM_D2H), 0);
+    for (int i = 0; i < N; i++)
+        finish(&rig, jobs[i], 0);
+    for (int i = 0; i < N; i++) {
+        char want[64];
+        fill(want, 64, (uint32_t)i);
+        CHECK(memcmp(dst + i, want, i == N - 1 ? 64 : 1) == 0);
+        npux_block_unref(blocks[i]);
+    }
+    CHECK(rig.engine->sched.order.writers == NULL && rig.engine->sched.order.waiting == NULL);
 }
 
 static void check_read_after_write(void)
@@ -216,6 +302,12 @@ int main(void)
     check_write_after_write(true);
     check_read_after_write();
     check_write_after_read();
+    for (int pinned = 0; pinned < 2; pinned++) {
+        check_host_write_after_write(pinned);
+        check_host_read_after_write(1000, pinned);
+        check_host_read_after_write(6 * MIB, pinned);
+    }
+    check_host_chain();
     check_behind_a_failure();
     check_block_of_another_engine();
     for (uint64_t seed = 1; seed <= 5; seed++)

@@ -25,7 +25,7 @@ static bool admit(struct npux_op *op)
 {
     bool now;
     pthread_mutex_lock(&s.mu);
-    now = npux_sched_admit_locked(&s, op);
+    now = npux_order_admit_locked(&s.order, op);
     pthread_mutex_unlock(&s.mu);
     return now;
 }
@@ -35,7 +35,7 @@ static void release(int i, const char *want)
 {
     struct npux_op *started;
     pthread_mutex_lock(&s.mu);
-    started = npux_sched_release_locked(&s, &ops[i]);
+    started = npux_order_release_locked(&s.order, &ops[i]);
     pthread_mutex_unlock(&s.mu);
     for (; *want != '\0'; want++, started = started->next) {
         CHECK(started != NULL);
