@@ -6,22 +6,17 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "sim/poison.h"
 #include "sim/treap.h"
 
 enum {
     GRANULE = 512,    /* device blocks start and end on multiples of this */
     SIZE_STEP = 32,   /* the runtime rounds sizes up to this ... */
     SIZE_PAD = 32,    /* ... and adds this */
-    FRESH = 0xA5,     /* what a new block reads as */
-    POISON = 0xDD,    /* what a freed one holds until it is reused */
     FIT_TRIES = 32,   /* blocks of the same size class to look at before a larger class is cut */
     META_CHUNK = 128, /* descriptions made at once */
     MAX_HEAPS = 64
 };
-
-static const size_t fill_limit = (size_t)64 << 20; /* larger blocks are filled at both ends only */
-static const size_t fill_ends = (size_t)1 << 20;
-static const size_t poison_limit = (size_t)1 << 20; /* larger blocks are given back to the kernel */
 
 struct meta_chunk {
     struct meta_chunk *next;
@@ -184,29 +179,6 @@ static void extent_free(struct sim_heap *heap, struct sim_block *b)
     bin_add(heap, b);
 }
 
-/* --- bytes; no lock --- */
-
-static void fill_fresh(char *bytes, size_t nbytes)
-{
-    if (nbytes <= fill_limit) {
-        memset(bytes, FRESH, nbytes);
-        return;
-    }
-    memset(bytes, FRESH, fill_ends);
-    memset(bytes + nbytes - fill_ends, FRESH, fill_ends);
-}
-
-static void poison(char *bytes, size_t nbytes)
-{
-    uintptr_t low = ((uintptr_t)bytes + 4095) & ~(uintptr_t)4095,
-              high = ((uintptr_t)bytes + nbytes) & ~(uintptr_t)4095;
-
-    if (nbytes <= poison_limit)
-        memset(bytes, POISON, nbytes);
-    else
-        madvise((void *)low, high - low, MADV_DONTNEED);
-}
-
 /* The last use is over: nobody pins b and nobody will. */
 static void release(struct sim_block *b)
 {
@@ -215,7 +187,7 @@ static void release(struct sim_block *b)
         pthread_mutex_lock(&mu);
         meta_drop(b);
     } else {
-        poison((char *)(b->base + (uintptr_t)b->delta), b->extent);
+        sim_poison_freed((char *)(b->base + (uintptr_t)b->delta), b->extent);
         pthread_mutex_lock(&mu);
         extent_free(heaps[b->device], b);
     }
@@ -315,7 +287,7 @@ void *sim_heap_alloc(struct sim_heap *heap, size_t nbytes, uint32_t page_bytes)
     pthread_mutex_unlock(&mu);
     if (b == NULL)
         return NULL;
-    fill_fresh((char *)(b->base + (uintptr_t)b->delta), b->extent);
+    sim_poison_fresh((char *)(b->base + (uintptr_t)b->delta), b->extent);
     pthread_mutex_lock(&mu);
     meta_live(b);
     sim_treap_insert(&heap->live, b);
@@ -334,7 +306,7 @@ void *sim_pinned_alloc(size_t nbytes)
     bytes = mmap(NULL, extent, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (bytes == MAP_FAILED)
         return NULL;
-    fill_fresh(bytes, extent);
+    sim_poison_fresh(bytes, extent);
     pthread_mutex_lock(&mu);
     b = meta_new();
     if (b != NULL) {

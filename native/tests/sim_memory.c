@@ -93,6 +93,32 @@ static void check_fresh(void)
     }
 }
 
+/* The same for blocks so large that their pages come only with the first write. */
+static void check_fresh_large(void)
+{
+    const size_t nbytes = 100 * (size_t)MIB + 777, step = 3 * (size_t)MIB + 1234;
+    unsigned char got[N];
+
+    for (int round = 0; round < 3; round++) {
+        char *dev = device_alloc(nbytes), *pin = pinned_alloc(nbytes), *small;
+
+        for (size_t at = 0; at + N <= nbytes; at += step) {
+            OK(aclsim_peek(dev + at, got, N));
+            CHECK(holds_byte(got, N, 0xA5));
+            CHECK(holds_byte(pin + at, N, 0xA5));
+        }
+        OK(aclsim_peek(dev + nbytes - N, got, N));
+        CHECK(holds_byte(got, N, 0xA5));
+        OK(aclrtMemset(dev, nbytes, 0x11, nbytes));
+        OK(aclrtFree(dev));
+        OK(aclrtFreeHost(pin));
+        small = device_alloc(N); /* in what was the large block */
+        OK(aclsim_peek(small, got, N));
+        CHECK(holds_byte(got, N, 0xA5));
+        OK(aclrtFree(small));
+    }
+}
+
 static void check_peek(void)
 {
     char *dev = device_alloc(N), *pin = pinned_alloc(N), buffer[2 * N];
@@ -276,6 +302,7 @@ int main(void)
     check_room();
     check_attributes();
     check_fresh();
+    check_fresh_large();
     check_peek();
     check_fault();
     check_free_under_copy();
