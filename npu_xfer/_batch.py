@@ -5,19 +5,28 @@ A tree is a list, tuple, named tuple, dict or dataclass instance of trees; anyth
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["flatten", "unflatten"]
+__all__ = ["Leaves", "flatten", "unflatten"]
 
 
-def flatten(tree: object, moves: Callable[[object], bool]) -> tuple[list[object], Any]:
-    """The leaves of `tree` for which `moves` is true, in order, and the plan for `unflatten`."""
-    leaves: list[object] = []
-    return leaves, _plan(tree, moves, leaves)
+@dataclasses.dataclass(slots=True)
+class Leaves:
+    """What was found in a tree: the leaves to move, and where each of them is."""
+
+    values: list[Any] = dataclasses.field(default_factory=list)
+    paths: list[str] = dataclasses.field(default_factory=list)  # such as "['a'][0].weight"
+
+
+def flatten(tree: object, moves: Callable[[object, str], bool]) -> tuple[Leaves, Any]:
+    """The leaves of `tree` for which `moves(leaf, path)` is true, in order, and the plan for `unflatten`."""
+    leaves = Leaves()
+    return leaves, _plan(tree, moves, leaves, "")
 
 
 def unflatten(plan: Any, results: list[Any]) -> Any:
@@ -27,7 +36,7 @@ def unflatten(plan: Any, results: list[Any]) -> Any:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Node:
-    kind: type  # list, tuple, dict or the class of a dataclass or named tuple
+    like: Any  # the container itself
     names: tuple[Any, ...] | None  # keys or field names; None for list and tuple
     children: tuple[Any, ...]
 
@@ -43,20 +52,24 @@ def _is_namedtuple(value: object) -> bool:
     return isinstance(value, tuple) and hasattr(value, "_fields")
 
 
-def _plan(value: Any, moves: Callable[[object], bool], leaves: list[object]) -> Any:
+def _plan(value: Any, moves: Callable[[object, str], bool], leaves: Leaves, path: str) -> Any:
+    def below(child: Any, step: str) -> Any:
+        return _plan(child, moves, leaves, path + step)
+
     if isinstance(value, list) or (isinstance(value, tuple) and not _is_namedtuple(value)):
-        return _Node(type(value), None, tuple(_plan(child, moves, leaves) for child in value))
-    if _is_namedtuple(value):
-        return _Node(type(value), value._fields, tuple(_plan(child, moves, leaves) for child in value))
+        return _Node(value, None, tuple(below(child, f"[{place}]") for place, child in enumerate(value)))
     if isinstance(value, dict):
-        children = tuple(_plan(child, moves, leaves) for child in value.values())
-        return _Node(type(value), tuple(value), children)
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return _Node(value, tuple(value), tuple(below(child, f"[{key!r}]") for key, child in value.items()))
+    names: tuple[str, ...] | None = None
+    if _is_namedtuple(value):
+        names = value._fields
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
         names = tuple(field.name for field in dataclasses.fields(value) if field.init)
-        children = tuple(_plan(getattr(value, name), moves, leaves) for name in names)
-        return _Node(type(value), names, children)
-    if moves(value):
-        leaves.append(value)
+    if names is not None:
+        return _Node(value, names, tuple(below(getattr(value, name), f".{name}") for name in names))
+    if moves(value, path):
+        leaves.values.append(value)
+        leaves.paths.append(path)
         return _LEAF
     return value
 
@@ -68,7 +81,17 @@ def _build(plan: Any, results: Iterator[Any]) -> Any:
         return plan
     children = [_build(child, results) for child in plan.children]
     if plan.names is None:
-        return children if plan.kind is list else plan.kind(children)
-    if issubclass(plan.kind, dict):
-        return dict(zip(plan.names, children, strict=True))
-    return plan.kind(**dict(zip(plan.names, children, strict=True)))
+        return children if type(plan.like) is list else type(plan.like)(children)
+    named = dict(zip(plan.names, children, strict=True))
+    if isinstance(plan.like, dict):
+        return _like_dict(plan.like, named)
+    return type(plan.like)(**named)
+
+
+def _like_dict(original: dict[Any, Any], named: dict[Any, Any]) -> dict[Any, Any]:
+    """The same kind of dict, with what else it knows (a defaultdict's factory), around other values."""
+    if type(original) is dict:
+        return named
+    result = copy.copy(original)
+    result.update(named)
+    return result

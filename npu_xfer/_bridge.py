@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import sys
-import threading
 from typing import TYPE_CHECKING, Any
 
 from npu_xfer import _native
@@ -27,12 +26,15 @@ class Bridge:
 
     def __init__(self) -> None:
         self.port = _native.Port()
-        self.thread_id = threading.get_ident()
 
     def reap(self) -> None:
         """Settles every transfer that has news."""
-        for handle, outcome in self.port.reap():
-            handle._settle(outcome)
+        for handle, outcome, failed in self.port.reap():
+            handle._settle(outcome, failed)
+
+    def is_here(self) -> bool:
+        """Whether the caller runs in this bridge's event loop."""
+        raise NotImplementedError
 
     def new_waiter(self) -> Awaitable[None]:
         """Something that a task of this loop can await, once, until `wake` is called on it."""
@@ -53,6 +55,9 @@ class _AsyncioBridge(Bridge):
         self._loop = loop
         self.new_waiter = loop.create_future  # type: ignore[method-assign]  # saves a call per await
         loop.add_reader(self.port.fileno(), self.reap)
+
+    def is_here(self) -> bool:
+        return asyncio._get_running_loop() is self._loop
 
     def wake(self, waiter: asyncio.Future[None]) -> None:
         if not waiter.done():
@@ -99,6 +104,7 @@ class _TrioBridge(Bridge):
 
         super().__init__()
         self._scope = trio.CancelScope()
+        self._token = trio.lowlevel.current_trio_token()
         trio.lowlevel.spawn_system_task(self._pump, name="npu_xfer completions")
 
     async def _pump(self) -> None:
@@ -108,6 +114,11 @@ class _TrioBridge(Bridge):
             while True:
                 await trio.lowlevel.wait_readable(self.port.fileno())
                 self.reap()
+
+    def is_here(self) -> bool:
+        import trio
+
+        return trio.lowlevel.in_trio_run() and trio.lowlevel.current_trio_token() is self._token
 
     def new_waiter(self) -> Awaitable[None]:
         return _TrioWaiter()

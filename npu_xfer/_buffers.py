@@ -5,6 +5,8 @@ Checks here come before any runtime call, and name both what was asked and what 
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +16,7 @@ from npu_xfer.errors import InvalidTransfer, UnsupportedDType
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["as_destination", "as_source", "exportable", "is_source"]
+__all__ = ["as_destination", "as_source", "exportable", "is_source", "name_of", "refuse_look_alike"]
 
 
 def is_source(value: object) -> bool:
@@ -40,12 +42,42 @@ def as_source(value: object) -> NDArray[Any]:
     elif isinstance(value, np.generic):
         array = np.asarray(value)
     else:
-        raise InvalidTransfer(
-            f"a {type(value).__qualname__} was given, a numpy array is needed",
-            remedy="wrap it first, for example with numpy.asarray(...)",
-        )
+        raise InvalidTransfer(f"{name_of(value)} was given, a numpy array is needed", remedy=_advice(value))
     _check_dtype(array.dtype)
     return array
+
+
+def name_of(value: object) -> str:
+    """The kind of thing that a caller handed in, for a message: "an int", "a torch.Tensor"."""
+    kind = type(value)
+    home = kind.__module__.split(".")[0]
+    name = kind.__qualname__ if home in {"builtins", "numpy", "npu_xfer"} else f"{home}.{kind.__qualname__}"
+    return f"{'an' if name[0].lower() in 'aeiou' or name == 'ndarray' else 'a'} {name}"
+
+
+def _advice(value: object) -> str:
+    if inspect.isawaitable(value):
+        return "await it first"
+    if isinstance(value, np.ndarray):
+        return "it is in host memory already; to_device moves it"
+    if isinstance(value, Iterator):
+        return "make a list of it first"
+    if type(value).__module__.startswith("npu_xfer"):
+        return "it is on the device already; to_host fetches it"
+    if type(value).__module__.startswith("torch"):
+        return "pass tensor.numpy(), for a tensor in host memory"
+    return "wrap it first, for example with numpy.asarray(...)"
+
+
+def refuse_look_alike(value: object, path: str, wanted: str) -> None:
+    """Raises InvalidTransfer for a leaf that was surely meant to be moved, rather than passed through."""
+    array_like = any(
+        hasattr(type(value), name) for name in ("__array__", "__array_interface__", "__dlpack__")
+    )
+    container = isinstance(value, Iterator | Mapping) and not isinstance(value, str | bytes)
+    if array_like or container or inspect.isawaitable(value):
+        where = f"tree{path}" if path else "the tree"
+        raise InvalidTransfer(f"{where} is {name_of(value)}; {wanted}", remedy=_advice(value))
 
 
 def _check_dtype(dtype: np.dtype[Any]) -> None:
@@ -74,7 +106,7 @@ def as_destination(value: object, shape: tuple[int, ...], dtype: np.dtype[Any]) 
     """
     if not isinstance(value, np.ndarray):
         raise InvalidTransfer(
-            f"out is a {type(value).__qualname__}, a writable numpy array is needed",
+            f"out is {name_of(value)}, a writable numpy array is needed",
             remedy="pass numpy.empty(shape, dtype) or xfer.empty_pinned(shape, dtype)",
         )
     array: NDArray[Any] = value.view(np.ndarray)

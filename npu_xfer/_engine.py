@@ -57,7 +57,7 @@ def _make_error(
 ) -> XferError:
     """The native layer's error as an exception; the native layer calls this, for every error it has."""
     if status == -errno.ECHILD:
-        return ForkedProcessError(pid=os.getpid())
+        return ForkedProcessError("device", pid=os.getpid())
     if status == -errno.ESHUTDOWN:
         return ClosedError("the scheduler is closed" if direction is None else text)
     if status == -errno.EOWNERDEAD:
@@ -79,7 +79,10 @@ def _make_error(
     if status == -errno.EXDEV:
         return InvalidTransfer(text, remedy="use the scheduler that made the array")
     if status == -errno.ENODEV:
-        return InvalidTransfer(text, remedy="pick a device that `npu-xfer info` lists")
+        return InvalidTransfer(
+            text,
+            remedy="pick a device that `npu-xfer info` lists; ASCEND_RT_VISIBLE_DEVICES hides some from CANN",
+        )
     return XferError(f"{call}: {text} ({errno.errorcode.get(-status, status)})")
 
 

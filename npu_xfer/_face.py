@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
-import dataclasses
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
+import inspect
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, overload
 
-from npu_xfer._batch import unflatten
-from npu_xfer._buffers import as_destination, as_source, exportable
+from npu_xfer._batch import Leaves, flatten, unflatten
+from npu_xfer._buffers import (
+    as_destination,
+    as_source,
+    exportable,
+    is_source,
+    name_of,
+    refuse_look_alike,
+)
 from npu_xfer._engine import Core
 from npu_xfer._settings import settings as environment_settings
+from npu_xfer._settings import whole_number
 from npu_xfer.device_array import ArrayOnDevice
-from npu_xfer.errors import BatchError, ClosedError, InvalidTransfer, UnsupportedDType, XferError
+from npu_xfer.errors import BatchError, ClosedError, InvalidTransfer, XferError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import numpy as np
     from numpy.typing import DTypeLike, NDArray
 
     from npu_xfer import _native
-    from npu_xfer._settings import Settings
     from npu_xfer._types import LibraryInfo, Stats
     from npu_xfer.transfer import Handle
 
@@ -28,23 +36,26 @@ H2D, D2H = 0, 1
 CLOSE_TIMEOUT_S = 60.0
 
 A = TypeVar("A", bound=ArrayOnDevice)
+ScalarT = TypeVar("ScalarT", bound="np.generic")
 
 
 class Face(Generic[A]):
     """A scheduler without its way of waiting. `_array_type` is the device array it makes."""
 
     _array_type: type[A]
+    _opened_by: str  # the statement that opens it
+    _core: Core | None = None  # here for __del__, should __init__ fail
 
     def __init__(
         self,
         device: int = 0,
         *,
         library: str | None = None,
-        staging_bytes: int | None = None,
-        chunk_bytes: int | None = None,
-        inline_bytes: int | None = None,
+        staging_bytes: int | str | None = None,
+        chunk_bytes: int | str | None = None,
+        inline_bytes: int | str | None = None,
         n_lanes: int | None = None,
-        result_cache: int | None = None,
+        result_cache: int | str | None = None,
         close_timeout_s: float = CLOSE_TIMEOUT_S,
     ) -> None:
         """Describes a scheduler; it is opened by ``with`` or ``async with``.
@@ -52,40 +63,42 @@ class Face(Generic[A]):
         Args:
             device: number of the device, counted among those that this process sees.
             library: "auto", "cann", "sim" or a path, instead of NPU_XFER_LIBRARY.
-            staging_bytes: cap of page-locked staging memory, in bytes for each direction.
-            chunk_bytes: largest piece of a pageable array that is copied at once, in bytes.
+            staging_bytes: cap of page-locked staging memory for each direction: bytes, or text as "64MiB".
+            chunk_bytes: largest piece of a pageable array that is copied at once.
             inline_bytes: arrays up to this many bytes are captured by the submitting call itself.
-            n_lanes: streams, each with a thread, for each direction.
-            result_cache: idle result memory kept for reuse, in bytes.
+            n_lanes: streams, each with a thread, for each direction; 1 to 32.
+            result_cache: idle memory of results that is kept for reuse.
             close_timeout_s: how long closing waits for transfers under way, in seconds.
+
+        Raises TypeError or ValueError for a bad value, naming it and what is accepted; this also reads the
+        environment variables, once in a process.
         """
-        given: dict[str, Any] = {
-            "library": library,
-            "staging_bytes": staging_bytes,
-            "chunk_bytes": chunk_bytes,
-            "inline_bytes": inline_bytes,
-            "n_lanes": n_lanes,
-            "result_cache": result_cache,
-        }
-        self._device = device
-        self._given = {name: value for name, value in given.items() if value is not None}
+        self._device = whole_number("device", device)
+        self._settings = environment_settings().with_arguments(
+            library=library,
+            staging_bytes=staging_bytes,
+            chunk_bytes=chunk_bytes,
+            inline_bytes=inline_bytes,
+            n_lanes=n_lanes,
+            result_cache=result_cache,
+        )
+        if not close_timeout_s >= 0:
+            raise ValueError(
+                f"close_timeout_s={close_timeout_s!r} is not valid; accepted: seconds, 0 or more"
+            )
         self._close_timeout_s = close_timeout_s
-        self._core: Core | None = None
 
     def _open_core(self) -> None:
         """Blocks while the device is set up."""
         if self._core is not None:
             raise XferError("this scheduler was opened before; make a new one")
-        self._core = Core(self._device, self._resolve_settings())
-
-    def _resolve_settings(self) -> Settings:
-        return dataclasses.replace(environment_settings(), **self._given)
+        self._core = Core(self._device, self._settings)
 
     def _opened(self) -> Core:
         if self._core is None:
             raise ClosedError(
                 f"this {type(self).__name__} is not open yet",
-                remedy=f"use it as a context manager: with {type(self).__name__}(...) as xfer",
+                remedy=f"use `{self._opened_by} npu_xfer.{type(self).__name__}(...) as xfer`, or call open()",
             )
         return self._core
 
@@ -104,6 +117,14 @@ class Face(Generic[A]):
         """Whether it was closed."""
         return self._core is not None and self._core.native.closed
 
+    @overload
+    def empty_pinned(self, shape: int | Sequence[int]) -> NDArray[np.float64]: ...
+    @overload
+    def empty_pinned(
+        self, shape: int | Sequence[int], dtype: type[ScalarT] | np.dtype[ScalarT]
+    ) -> NDArray[ScalarT]: ...
+    @overload
+    def empty_pinned(self, shape: int | Sequence[int], dtype: DTypeLike) -> NDArray[Any]: ...
     def empty_pinned(self, shape: int | Sequence[int], dtype: DTypeLike = float) -> NDArray[Any]:
         """An uninitialised numpy array in page-locked memory.
 
@@ -137,9 +158,10 @@ class Face(Generic[A]):
     def _device_target(self, out: object, source: NDArray[Any]) -> _native.Block | None:
         if not isinstance(out, ArrayOnDevice):
             raise InvalidTransfer(
-                f"out is a {type(out).__qualname__}, a device array is needed for a copy to the device",
+                f"out is {name_of(out)}, a device array is needed for a copy to the device",
                 direction="h2d",
                 nbytes=source.nbytes,
+                remedy="pass a DeviceArray of the same shape and dtype, or no out",
             )
         if out.shape != source.shape or out.dtype != source.dtype:
             raise InvalidTransfer(
@@ -155,9 +177,9 @@ class Face(Generic[A]):
         """The memory of a device array that this scheduler can reach; None when it has no bytes."""
         if not isinstance(array, ArrayOnDevice):
             raise InvalidTransfer(
-                f"a {type(array).__qualname__} was given, a device array is needed",
+                f"{name_of(array)} was given, a device array is needed",
                 direction="d2h",
-                remedy="to_host takes what to_device returned",
+                remedy="await it first" if inspect.isawaitable(array) else "pass what to_device returned",
             )
         if array.device != self._device:
             raise InvalidTransfer(
@@ -178,7 +200,7 @@ class Face(Generic[A]):
 
     def _upload_many(self, port: _native.Port, handle: Handle[Any], arrays: list[NDArray[Any]]) -> None:
         if not arrays:
-            handle._settle(())
+            handle._settle((), False)
             return
         items: list[tuple[Any, _native.Block | None, int]] = [
             (exportable(array), None, 0) for array in arrays
@@ -191,7 +213,7 @@ class Face(Generic[A]):
         block = self._device_block(array)
         handle._captured = True
         if block is None:
-            handle._settle((None,))
+            handle._settle((None,), False)
             return
         self._opened().native.submit(port, handle, D2H, exportable(target), block, array._offset)
 
@@ -205,7 +227,7 @@ class Face(Generic[A]):
         """`arrays` have at least one byte each."""
         handle._captured = True
         if not arrays:
-            handle._settle(())
+            handle._settle((), False)
             return
         items = [
             (exportable(target), self._device_block(array), array._offset)
@@ -265,15 +287,40 @@ def _whole_or_raise(outcome: Sequence[Any], results: list[Any], plan: Any) -> An
     return unflatten(plan, results)
 
 
-def as_sources(leaves: list[object]) -> list[NDArray[Any]]:
-    """Every leaf as an array; nothing is started when one is bad, and its error says which it was."""
-    return [_numbered_source(place, leaf, len(leaves)) for place, leaf in enumerate(leaves)]
+def sources_of(tree: object) -> tuple[list[NDArray[Any]], Any]:
+    """Every numpy array in the tree, and the plan to put it together again.
+
+    Raises InvalidTransfer, naming the place in the tree, for an array that cannot be moved and for a leaf
+    that was surely meant to be one; numbers, text, None and the like pass through.
+    """
+
+    def moves(leaf: object, path: str) -> bool:
+        if is_source(leaf):
+            return True
+        refuse_look_alike(leaf, path, "a numpy array is needed")
+        return False
+
+    leaves, plan = flatten(tree, moves)
+    return [_source_at(value, path) for value, path in zip(leaves.values, leaves.paths, strict=True)], plan
 
 
-def _numbered_source(place: int, leaf: object, n: int) -> NDArray[Any]:
+def _source_at(value: object, path: str) -> NDArray[Any]:
     try:
-        return as_source(leaf)
-    except UnsupportedDType as error:
-        raise UnsupportedDType(f"item {place} of {n}: {error}") from None
+        return as_source(value)
     except InvalidTransfer as error:
-        raise InvalidTransfer(f"item {place} of {n}: {error}") from None
+        raise type(error)(f"tree{path}: {error}") from None
+
+
+def device_arrays_of(tree: object) -> tuple[Leaves, Any]:
+    """The same for the device arrays in a tree."""
+
+    def moves(leaf: object, path: str) -> bool:
+        if isinstance(leaf, ArrayOnDevice):
+            return True
+        refuse_look_alike(leaf, path, "a device array is needed")
+        return False
+
+    return flatten(tree, moves)
+
+
+Face.__init__.__qualname__ = "Scheduler.__init__"  # what Python names when an argument is misspelt

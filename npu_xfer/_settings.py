@@ -7,15 +7,16 @@ Nothing here touches the ACL runtime. Every size is in bytes.
 from __future__ import annotations
 
 import functools
+import operator
 import os
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["GIB", "KIB", "MIB", "Settings", "format_nbytes", "parse_nbytes", "settings"]
+__all__ = ["GIB", "KIB", "MIB", "Settings", "format_nbytes", "parse_nbytes", "settings", "whole_number"]
 
 _T = TypeVar("_T")
 
@@ -146,7 +147,7 @@ class Settings:
     """NPU_XFER_INLINE: sources of at most this many bytes are captured on the calling thread."""
 
     result_cache: int = 256 * MIB
-    """NPU_XFER_RESULTS: page-locked memory, in bytes, that recycled host results may keep; 0 turns it off."""
+    """NPU_XFER_RESULTS: idle memory of results, in bytes, that is kept for reuse; 0 turns it off."""
 
     cann_homes: tuple[tuple[str, str], ...] = ()
     """(variable, folder) of ASCEND_HOME_PATH and ASCEND_TOOLKIT_HOME, where set, in this order."""
@@ -184,6 +185,63 @@ class Settings:
             result_cache=_read(environ, "NPU_XFER_RESULTS", parse_nbytes, default.result_cache),
             cann_homes=tuple((name, environ[name]) for name in homes if environ.get(name)),
         )
+
+    def with_arguments(self, **given: Any) -> Settings:
+        """These settings with a scheduler's arguments in the place of some; None means not given.
+
+        Sizes may be written as the variables are ("64MiB"). Raises TypeError or ValueError naming the
+        argument, its value and what is accepted.
+        """
+        changed = {name: _argument(name, value) for name, value in given.items() if value is not None}
+        staging_bytes = changed.get("staging_bytes", self.staging_bytes)
+        chunk_bytes = changed.get("chunk_bytes")
+        if chunk_bytes is None:
+            changed["chunk_bytes"] = min(self.chunk_bytes, staging_bytes)
+        elif chunk_bytes > staging_bytes:
+            raise ValueError(
+                f"chunk_bytes={chunk_bytes} is larger than the staging memory of {staging_bytes} bytes; "
+                "accepted: at most staging_bytes"
+            )
+        return replace(self, **changed)
+
+
+_LEAST = {
+    "staging_bytes": 64 * KIB,
+    "chunk_bytes": 4 * KIB,
+    "inline_bytes": 0,
+    "result_cache": 0,
+    "n_lanes": 1,
+}
+_MOST = {"n_lanes": 32}
+
+
+def _argument(name: str, value: Any) -> Any:
+    if name == "library":
+        try:
+            return _parse_library(os.fspath(value))
+        except ValueError as error:
+            raise ValueError(f"library={value!r} is not valid: {error}") from None
+    return whole_number(name, value, least=_LEAST[name], most=_MOST.get(name), size=name != "n_lanes")
+
+
+def whole_number(
+    name: str, value: Any, *, least: int = 0, most: int | None = None, size: bool = False
+) -> int:
+    """An argument that is a whole number in a range; with `size`, also written as text with a unit.
+
+    Raises TypeError or ValueError naming the argument, its value and what is accepted.
+    """
+    accepted = f"{least} or more" if most is None else f"{least} to {most}"
+    accepted = f"accepted: a whole number, {accepted}" + (', or text such as "64MiB"' if size else "")
+    try:
+        number = parse_nbytes(value) if size and isinstance(value, str) else operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name}={value!r} is not a whole number; {accepted}") from None
+    except ValueError as error:
+        raise ValueError(f"{name}={value!r} is not valid: {error}") from None
+    if isinstance(value, bool) or number < least or (most is not None and number > most):
+        raise ValueError(f"{name}={value!r} is not valid; {accepted}")
+    return number
 
 
 @functools.cache

@@ -5,12 +5,11 @@ from __future__ import annotations
 import threading
 import time
 import warnings
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from npu_xfer import _native
-from npu_xfer._batch import flatten
-from npu_xfer._buffers import as_source, is_source
-from npu_xfer._face import Face, as_sources
+from npu_xfer._buffers import as_source
+from npu_xfer._face import Face, device_arrays_of, sources_of
 from npu_xfer.device_array import ArrayOnDevice
 from npu_xfer.errors import TransferWarning
 from npu_xfer.transfer import Handle
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["BlockingDeviceArray", "BlockingScheduler", "BlockingTransfer"]
 
 T_co = TypeVar("T_co", covariant=True)
+ArrayT = TypeVar("ArrayT", bound="NDArray[Any]")
 
 _SIGNAL_S = 0.5  # how often a wait lets Python handle signals
 
@@ -42,7 +42,7 @@ class BlockingDeviceArray(ArrayOnDevice):
 
 
 class BlockingTransfer(Handle[T_co]):
-    """A transfer that was submitted; `result` waits for it. Belongs to the thread that submitted it."""
+    """A transfer that was submitted; `result` waits for it, on the thread that submitted it."""
 
     __slots__ = ("_port",)
 
@@ -65,8 +65,8 @@ class BlockingTransfer(Handle[T_co]):
 
     def _wait(self, timeout_s: float) -> None:
         self._port.wait(timeout_s)
-        for handle, outcome in self._port.reap():
-            handle._settle(outcome)
+        for handle, outcome, failed in self._port.reap():
+            handle._settle(outcome, failed)
 
     def _wait_captured(self) -> None:
         while not self._captured:
@@ -81,6 +81,7 @@ class BlockingScheduler(Face[BlockingDeviceArray]):
     """
 
     _array_type = BlockingDeviceArray
+    _opened_by = "with"
 
     def __enter__(self) -> Self:
         self.open()
@@ -130,7 +131,7 @@ class BlockingScheduler(Face[BlockingDeviceArray]):
         return transfer
 
     def submit_to_host(
-        self, array: ArrayOnDevice, *, out: NDArray[Any] | None = None
+        self, array: BlockingDeviceArray, *, out: NDArray[Any] | None = None
     ) -> BlockingTransfer[NDArray[Any]]:
         """Starts a copy to the host; `result` of the returned transfer gives the array."""
         target = self._host_target(array, out)
@@ -146,14 +147,17 @@ class BlockingScheduler(Face[BlockingDeviceArray]):
         """Copies a numpy array to the device; see `Scheduler.to_device`."""
         return self._start_upload(array, out).result()
 
-    def to_host(self, array: ArrayOnDevice, *, out: NDArray[Any] | None = None) -> NDArray[Any]:
+    @overload
+    def to_host(self, array: BlockingDeviceArray, *, out: None = None) -> NDArray[Any]: ...
+    @overload
+    def to_host(self, array: BlockingDeviceArray, *, out: ArrayT) -> ArrayT: ...
+    def to_host(self, array: BlockingDeviceArray, *, out: NDArray[Any] | None = None) -> NDArray[Any]:
         """Copies a device array to host memory; see `Scheduler.to_host`."""
         return self.submit_to_host(array, out=out).result()
 
     def to_device_many(self, tree: Any) -> Any:
         """Copies every numpy array in a tree to the device; see `Scheduler.to_device_many`."""
-        leaves, plan = flatten(tree, is_source)
-        arrays = as_sources(leaves)
+        arrays, plan = sources_of(tree)
         transfer: BlockingTransfer[Any] = BlockingTransfer(
             self._port(), self._finish_upload_many, (arrays, plan)
         )
@@ -162,8 +166,8 @@ class BlockingScheduler(Face[BlockingDeviceArray]):
 
     def to_host_many(self, tree: Any) -> Any:
         """Copies every device array in a tree to the host; see `Scheduler.to_host_many`."""
-        leaves, plan = flatten(tree, lambda leaf: isinstance(leaf, ArrayOnDevice))
-        arrays = [leaf for leaf in leaves if isinstance(leaf, ArrayOnDevice)]
+        leaves, plan = device_arrays_of(tree)
+        arrays = leaves.values
         targets = [self._host_target(array, None) for array in arrays]
         moved = [place for place, array in enumerate(arrays) if array.nbytes]
         transfer: BlockingTransfer[Any] = BlockingTransfer(

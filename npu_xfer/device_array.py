@@ -22,14 +22,11 @@ class ArrayOnDevice:
     """What the device arrays of both faces have in common. C order, contiguous.
 
     The memory belongs to the scheduler that made it and goes back to its pool when the last reference, of
-    the program or of a transfer under way, is gone. It dies with that scheduler.
+    the program or of a transfer under way, is gone; so keep the object while a kernel of your own uses its
+    `address`. It dies with that scheduler.
     """
 
-    __slots__ = ("__weakref__", "_block", "_device", "_offset", "_owner", "dtype", "nbytes", "shape")
-
-    shape: tuple[int, ...]
-    dtype: np.dtype[Any]
-    nbytes: int
+    __slots__ = ("__weakref__", "_block", "_device", "_dtype", "_nbytes", "_offset", "_owner", "_shape")
 
     def __init__(
         self,
@@ -43,9 +40,24 @@ class ArrayOnDevice:
         self._device = device
         self._block = block  # None for zero bytes, which need no memory
         self._offset = 0
-        self.shape = shape
-        self.dtype = dtype
-        self.nbytes = math.prod(shape) * dtype.itemsize
+        self._shape = shape
+        self._dtype = dtype
+        self._nbytes = math.prod(shape) * dtype.itemsize
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extent of each dimension."""
+        return self._shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the elements, as numpy names it."""
+        return self._dtype
+
+    @property
+    def nbytes(self) -> int:
+        """Number of bytes."""
+        return self._nbytes
 
     @property
     def device(self) -> int:
@@ -73,8 +85,9 @@ class ArrayOnDevice:
     def _memory(self) -> _native.Block:
         if self._block is None or not self._block.alive:
             raise ClosedError(
-                f"this array of {self.nbytes} bytes was on device {self._device}, whose scheduler is closed",
-                remedy="fetch results with to_host before the scheduler's block ends",
+                f"this array of {self.nbytes} bytes was on device {self._device}, whose scheduler is closed; "
+                "its bytes are gone",
+                remedy="fetch results with to_host before the scheduler is closed",
             )
         return self._block
 

@@ -26,6 +26,7 @@ __all__ = [
     "ResourceError",
     "SourceChanged",
     "TransferError",
+    "TransferResourceError",
     "TransferTimeout",
     "TransferWarning",
     "UnsupportedDType",
@@ -187,7 +188,7 @@ class TransferError(XferError):
         self.stream = stream
         self.device = device
         self.message = message
-        super().__init__(self._compose(meaning), remedy=remedy)
+        XferError.__init__(self, self._compose(meaning), remedy=remedy)  # also below two bases
 
     def _what(self) -> str:
         side = "from" if self.direction == "d2h" else "to"
@@ -199,6 +200,10 @@ class TransferError(XferError):
     def _compose(self, meaning: str | None) -> str:
         failed = _failed_call(self.call, self.code, self.name, meaning)
         return f"{self._what()}{self._on_stream()} failed: {failed}{_runtime_said(self.message)}"
+
+
+class TransferResourceError(TransferError, ResourceError):
+    """A transfer failed because memory, streams or events ran out: a TransferError and a ResourceError."""
 
 
 class TransferTimeout(TransferError, TimeoutError):

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import threading
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import anyio
 import anyio.to_thread
 
-from npu_xfer._batch import flatten
 from npu_xfer._bridge import Bridge, open_bridge
-from npu_xfer._buffers import as_source, is_source
-from npu_xfer._face import Face, as_sources
+from npu_xfer._buffers import as_source
+from npu_xfer._face import Face, device_arrays_of, sources_of
 from npu_xfer.device_array import ArrayOnDevice, DeviceArray
 from npu_xfer.errors import ClosedError, TransferWarning, XferError
 from npu_xfer.transfer import Transfer
@@ -26,6 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Scheduler"]
 
+ArrayT = TypeVar("ArrayT", bound="NDArray[Any]")
+
 
 class Scheduler(Face[DeviceArray]):
     """Moves arrays between host memory and one device, from inside an asyncio or trio event loop.
@@ -36,11 +36,13 @@ class Scheduler(Face[DeviceArray]):
             on_device = await xfer.to_device(array)
             back = await xfer.to_host(on_device)
 
-    It runs on the CANN library if one is present and else on the simulator; `library` says which. One event
-    loop uses one scheduler; threads without a loop use `BlockingScheduler`.
+    It runs on the CANN library if one is present and else on the simulator; `library` says which. A scheduler
+    belongs to the event loop in which it is opened and serves any number of its tasks; threads without a
+    loop use `BlockingScheduler`. Without ``async with``, call `open` and `close`.
     """
 
     _array_type = DeviceArray
+    _opened_by = "async with"
     _bridge: Bridge | None = None
 
     async def __aenter__(self) -> Self:
@@ -92,9 +94,9 @@ class Scheduler(Face[DeviceArray]):
         if bridge is None:
             self._opened()
             raise ClosedError("this scheduler is closed", remedy="open a new one")
-        if bridge.thread_id != threading.get_ident():
+        if not bridge.is_here():
             raise XferError(
-                "this scheduler belongs to the event loop of another thread",
+                "this scheduler belongs to another event loop, the one in which it was opened",
                 remedy="open one in this loop, or use a BlockingScheduler in a plain thread",
             )
         return bridge
@@ -150,14 +152,19 @@ class Scheduler(Face[DeviceArray]):
             await transfer._wait_captured()
         return transfer
 
-    async def to_host(self, array: ArrayOnDevice, *, out: NDArray[Any] | None = None) -> NDArray[Any]:
+    @overload
+    async def to_host(self, array: DeviceArray, *, out: None = None) -> NDArray[Any]: ...
+    @overload
+    async def to_host(self, array: DeviceArray, *, out: ArrayT) -> ArrayT: ...
+    async def to_host(self, array: DeviceArray, *, out: NDArray[Any] | None = None) -> NDArray[Any]:
         """Copies a device array to host memory; returns the numpy array when it is complete.
 
         Args:
             array: what `to_device` returned.
             out: a writable array of the same shape and dtype, any strides without overlap, instead of a new
                 one; undefined until the call returns, and after an error. One of `empty_pinned` is written
-                by the device directly.
+                by the device directly. After a cancellation the copy may still write it: to know when that is
+                over, use `submit_to_host` and await the transfer again.
 
         Raises:
             InvalidTransfer: before anything was started.
@@ -167,7 +174,7 @@ class Scheduler(Face[DeviceArray]):
         return await self._start_download(array, out)
 
     async def submit_to_host(
-        self, array: ArrayOnDevice, *, out: NDArray[Any] | None = None
+        self, array: DeviceArray, *, out: NDArray[Any] | None = None
     ) -> Transfer[NDArray[Any]]:
         """Starts a copy to the host; awaiting the returned transfer gives the array. See `to_host`."""
         return self._start_download(array, out)
@@ -176,8 +183,9 @@ class Scheduler(Face[DeviceArray]):
         """Copies every numpy array in a tree to the device: one request, one wake-up.
 
         Args:
-            tree: lists, tuples, named tuples, dicts and dataclass instances, nested, of arrays. Leaves that
-                are not arrays are passed through.
+            tree: lists, tuples, named tuples, dicts and dataclass instances, nested, of arrays. Numbers,
+                text, None and other leaves that are no arrays are passed through; what looks like an array
+                of another kind, an iterator or something to be awaited is refused.
 
         Returns:
             The same structure with a DeviceArray in the place of each array.
@@ -187,8 +195,7 @@ class Scheduler(Face[DeviceArray]):
             BatchError: some copies failed; its `errors` says which, its `results` has the others.
         """
         bridge = self._loop()
-        leaves, plan = flatten(tree, is_source)
-        arrays = as_sources(leaves)
+        arrays, plan = sources_of(tree)
         transfer: Transfer[Any] = Transfer(bridge, self._finish_upload_many, (arrays, plan))
         self._upload_many(bridge.port, transfer, arrays)
         return await transfer
@@ -196,8 +203,8 @@ class Scheduler(Face[DeviceArray]):
     async def to_host_many(self, tree: Any) -> Any:
         """Copies every device array in a tree to the host: one request, one wake-up. See `to_device_many`."""
         bridge = self._loop()
-        leaves, plan = flatten(tree, lambda leaf: isinstance(leaf, ArrayOnDevice))
-        arrays = [leaf for leaf in leaves if isinstance(leaf, ArrayOnDevice)]
+        leaves, plan = device_arrays_of(tree)
+        arrays = leaves.values
         targets = [self._host_target(array, None) for array in arrays]
         moved = [place for place, array in enumerate(arrays) if array.nbytes]
         transfer: Transfer[Any] = Transfer(bridge, self._finish_download_many, (targets, moved, plan))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, TypeVar
+
+from npu_xfer.errors import TransferWarning, XferError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Generator
@@ -19,10 +22,28 @@ class Waking(Protocol):
     def wake(self, waiter: Any) -> None: ...
 
 
+class _NeverRetrieved:
+    """Travels with a failure until somebody asks for it; says so if nobody ever did."""
+
+    __slots__ = ("_text",)
+
+    def __init__(self, text: str) -> None:
+        self._text: str | None = text
+
+    def disarm(self) -> None:
+        self._text = None
+
+    def __del__(self) -> None:
+        if self._text is not None:
+            warnings.warn(
+                f"a transfer failed and nobody awaited it: {self._text}", TransferWarning, stacklevel=1
+            )
+
+
 class Handle(Generic[T_co]):
     """One request to the engine and, later, its outcome. Lives on the thread that submitted it."""
 
-    __slots__ = ("__weakref__", "_captured", "_finish", "_outcome", "_raised", "_spec", "_value")
+    __slots__ = ("__weakref__", "_captured", "_finish", "_outcome", "_raised", "_spec", "_unseen", "_value")
 
     def __init__(self, finish: Callable[[tuple[Any, ...], Any], T_co], spec: Any) -> None:
         self._finish = finish  # turns the native outcome into the caller's value, or raises
@@ -30,6 +51,7 @@ class Handle(Generic[T_co]):
         self._captured = False
         self._outcome: tuple[Any, ...] | None = None
         self._raised: BaseException | None = None
+        self._unseen: _NeverRetrieved | None = None
         self._value: Any = None
 
     @property
@@ -39,17 +61,27 @@ class Handle(Generic[T_co]):
 
     @property
     def done(self) -> bool:
-        """The bytes are where they should be, or the transfer failed."""
+        """The transfer is over: its bytes are where they should be, or it failed (see `failed`)."""
         return self._outcome is not None
 
-    def _settle(self, outcome: tuple[Any, ...] | None) -> None:
+    @property
+    def failed(self) -> bool:
+        """It is over and did not work; awaiting it raises why."""
+        return self._unseen is not None
+
+    def _settle(self, outcome: tuple[Any, ...] | None, failed: bool) -> None:
         """Called while reaping: None means captured, anything else is the end."""
         self._captured = True
         if outcome is not None:
             self._outcome = outcome
+            if failed:
+                errors = [error for error in outcome if isinstance(error, XferError)]
+                self._unseen = _NeverRetrieved(str(errors[0]))
 
     def _take(self) -> T_co:
         """The value of a done transfer; raises what it failed with."""
+        if self._unseen is not None:
+            self._unseen.disarm()
         if self._raised is not None:
             raise self._raised
         if self._outcome is None:
@@ -68,7 +100,10 @@ class Handle(Generic[T_co]):
         return value
 
     def __repr__(self) -> str:
-        state = "done" if self.done else "captured" if self._captured else "pending"
+        if self.failed:
+            state = "failed"
+        else:
+            state = "done" if self.done else "captured" if self._captured else "pending"
         return f"<{type(self).__name__} {state}>"
 
     def __reduce__(self) -> NoReturn:
@@ -79,7 +114,9 @@ class Transfer(Handle[T_co]):
     """A transfer that was submitted; ``await transfer`` gives its result once the bytes have landed.
 
     May be awaited more than once and by several tasks of the same event loop. Dropping it, or cancelling a
-    task that awaits it, does not stop the copy: its buffers stay alive until the device is done with them.
+    task that awaits it, does not stop the copy: its buffers stay alive until the device is done with them,
+    and until then it may still write the destination. A failure that nobody awaits becomes a
+    TransferWarning.
     """
 
     __slots__ = ("_capture_waiters", "_loop", "_waiters")
@@ -90,8 +127,8 @@ class Transfer(Handle[T_co]):
         self._waiters: list[Any] | None = None
         self._capture_waiters: list[Any] | None = None
 
-    def _settle(self, outcome: tuple[Any, ...] | None) -> None:
-        super()._settle(outcome)
+    def _settle(self, outcome: tuple[Any, ...] | None, failed: bool) -> None:
+        super()._settle(outcome, failed)
         if self._capture_waiters is not None:
             woken, self._capture_waiters = self._capture_waiters, None
             for waiter in woken:

@@ -68,6 +68,40 @@ def test_fork_is_refused_with_advice() -> None:
     assert done.stdout == "0\n"
 
 
+def test_a_new_scheduler_in_a_forked_child_is_refused() -> None:
+    """Also when the parent has closed its own: CANN's threads are not in the child."""
+    done = run_python(
+        "import os, warnings, numpy as np, npu_xfer\n"
+        "warnings.simplefilter('ignore', DeprecationWarning)\n"
+        "with npu_xfer.BlockingScheduler() as xfer:\n"
+        "    xfer.to_device(np.arange(100))\n"
+        "pid = os.fork()\n"
+        "if pid == 0:\n"
+        "    try:\n"
+        "        npu_xfer.BlockingScheduler().open()\n"
+        "    except npu_xfer.ForkedProcessError as error:\n"
+        "        os._exit(0 if 'spawn' in str(error) else 2)\n"
+        "    os._exit(1)\n"
+        "print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))\n"
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "0\n"
+
+
+def test_fork_before_the_first_use_is_fine() -> None:
+    done = run_python(
+        "import multiprocessing, warnings, numpy as np, npu_xfer\n"
+        "warnings.simplefilter('ignore', DeprecationWarning)\n"
+        "def work(n):\n"
+        "    with npu_xfer.BlockingScheduler() as xfer:\n"
+        "        return int(xfer.to_host(xfer.to_device(np.arange(n))).sum())\n"
+        "with multiprocessing.get_context('fork').Pool(2) as pool:\n"
+        "    print(pool.map(work, [3, 4]))\n"
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "[3, 6]\n"
+
+
 def test_forked_child_exits_cleanly_without_touching_the_scheduler() -> None:
     done = run_python(
         "import os, sys, warnings, numpy as np, npu_xfer\n"

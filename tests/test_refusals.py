@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import copy
 import pickle
+import re
+from collections import OrderedDict, defaultdict
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -44,9 +47,81 @@ def test_bad_sources(blocking: BlockingScheduler, name: str) -> None:
 
 
 def test_bad_item_of_a_batch_starts_nothing(blocking: BlockingScheduler) -> None:
-    with pytest.raises(npu_xfer.UnsupportedDType, match="item 1 of 2"):
+    with pytest.raises(npu_xfer.UnsupportedDType, match=r"tree\[1\]"):
         blocking.to_device_many([pattern(4), np.zeros(2, ">i8")])
     assert blocking.stats().h2d.transfers == 0
+
+
+class Foreign:
+    """Looks like an array to numpy, as a tensor of another library does."""
+
+    def __array__(self) -> Any:
+        raise AssertionError("nobody may convert it silently")
+
+
+def test_batches_refuse_what_was_meant_to_be_moved(blocking: BlockingScheduler) -> None:
+    device = blocking.to_device(np.ones(3))
+    for tree, text in [
+        ((np.ones(i) for i in range(3)), "the tree is a generator"),
+        ({"w": [1, Foreign()]}, r"tree\['w'\]\[1\] is a "),
+        ([MappingProxyType({"w": np.ones(3)})], r"tree\[0\] is a mappingproxy"),
+        ([device], r"tree\[0\] is a BlockingDeviceArray"),
+    ]:
+        with pytest.raises(npu_xfer.InvalidTransfer, match=text):
+            blocking.to_device_many(tree)
+    with pytest.raises(npu_xfer.InvalidTransfer, match=r"tree\[1\] is an ndarray"):
+        blocking.to_host_many([device, np.ones(3)])
+
+
+def test_kinds_of_dict_are_kept(blocking: BlockingScheduler) -> None:
+    tree = defaultdict(list, a=np.ones(2), b="text")
+    devices = blocking.to_device_many(OrderedDict(x=tree))
+    assert type(devices) is OrderedDict
+    assert type(devices["x"]) is defaultdict
+    assert devices["x"].default_factory is list
+    assert devices["x"]["b"] == "text"
+    assert np.array_equal(devices["x"]["a"].to_host(), np.ones(2))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ({"n_lanes": 0}, "n_lanes=0 is not valid; accepted: a whole number, 1 to 32"),
+        ({"chunk_bytes": 5}, "chunk_bytes=5"),
+        ({"staging_bytes": "1 parsec"}, "staging_bytes='1 parsec'"),
+        ({"staging_bytes": "1MiB", "chunk_bytes": "2MiB"}, "chunk_bytes=2097152 is larger"),
+        ({"result_cache": -1}, "result_cache=-1"),
+        ({"library": "foo"}, "library='foo'"),
+        ({"device": -1}, "device=-1"),
+        ({"close_timeout_s": -1}, "close_timeout_s=-1"),
+    ],
+)
+def test_bad_arguments_are_named(arguments: dict[str, Any], text: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(text)):
+        npu_xfer.Scheduler(**arguments)
+    with pytest.raises(ValueError, match=re.escape(text)):
+        npu_xfer.BlockingScheduler(**arguments)
+
+
+def test_arguments_of_a_wrong_type() -> None:
+    with pytest.raises(TypeError, match="device='npu:0' is not a whole number"):
+        npu_xfer.Scheduler("npu:0")  # type: ignore[arg-type]
+    with pytest.raises(
+        TypeError, match=r"Scheduler\.__init__\(\) got an unexpected keyword argument 'lanes'"
+    ):
+        npu_xfer.Scheduler(lanes=3)  # type: ignore[call-arg]
+
+
+def test_sizes_may_be_text() -> None:
+    with npu_xfer.BlockingScheduler(staging_bytes="1MiB") as xfer:  # the chunk shrinks with it
+        assert np.array_equal(xfer.to_host(xfer.to_device(pattern(9 << 20))), pattern(9 << 20))
+
+
+def test_a_device_array_cannot_be_changed(blocking: BlockingScheduler) -> None:
+    device = blocking.to_device(pattern(6))
+    for name in ("shape", "dtype", "nbytes"):
+        with pytest.raises(AttributeError):
+            setattr(device, name, None)
 
 
 def test_bad_host_destinations(blocking: BlockingScheduler) -> None:
@@ -62,7 +137,7 @@ def test_bad_host_destinations(blocking: BlockingScheduler) -> None:
         (bytearray(96), "bytearray"),
     ]:
         with pytest.raises(npu_xfer.InvalidTransfer, match=text):
-            blocking.to_host(device, out=out)  # type: ignore[arg-type]
+            blocking.to_host(device, out=out)  # type: ignore[call-overload]
     assert blocking.stats().d2h.copies == 0
 
 
@@ -73,7 +148,7 @@ def test_bad_device_destinations(blocking: BlockingScheduler) -> None:
     with pytest.raises(npu_xfer.InvalidTransfer, match="ndarray"):
         blocking.to_device(np.zeros(5), out=np.zeros(5))  # type: ignore[arg-type]
     with pytest.raises(npu_xfer.InvalidTransfer, match="ndarray"):
-        blocking.to_host(np.zeros(5))  # type: ignore[arg-type]
+        blocking.to_host(np.zeros(5))  # type: ignore[call-overload]
 
 
 def test_no_such_device() -> None:

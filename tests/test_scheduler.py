@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import warnings
 import weakref
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -353,8 +354,10 @@ async def test_batch_error_keeps_the_others(xfer: Scheduler) -> None:
 
 async def test_out_of_device_memory_is_an_error_with_a_code(xfer: Scheduler) -> None:
     sim.fail_call("aclrtMalloc", 207001)
-    with pytest.raises(npu_xfer.TransferError) as caught:
+    with pytest.raises(npu_xfer.TransferResourceError, match="drop device arrays") as caught:
         await xfer.to_device(pattern(100_000))
+    assert isinstance(caught.value, npu_xfer.TransferError)
+    assert isinstance(caught.value, npu_xfer.ResourceError)
     assert (caught.value.code, caught.value.call) == (207001, "aclrtMalloc")
     assert np.array_equal(await xfer.to_host(await xfer.to_device(pattern(100_000))), pattern(100_000))
 
@@ -378,6 +381,33 @@ async def test_cancelled_wait_leaves_the_copy_to_end(xfer: Scheduler) -> None:
         assert xfer.stats().pending == 1
     await until(lambda: xfer.stats().pending == 0)
     assert np.array_equal(await xfer.to_host(await xfer.to_device(source)), source)
+
+
+async def test_a_failure_that_nobody_awaits_is_said(xfer: Scheduler) -> None:
+    sim.fail_copy(507001, device=0, direction="h2d")
+    transfer = await xfer.submit_to_device(pattern(10))
+    await until(lambda: transfer.done)
+    assert transfer.failed
+    assert repr(transfer) == "<Transfer failed>"
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        transfer = await xfer.submit_to_device(pattern(10))  # the failed one is dropped
+        gc.collect()
+    assert [record.category for record in said] == [npu_xfer.TransferWarning]
+    assert "nobody awaited it" in str(said[0].message)
+    assert "507001" in str(said[0].message)
+    await transfer
+
+
+async def test_a_failure_that_was_awaited_is_not_said_again(xfer: Scheduler) -> None:
+    sim.fail_copy(507001, device=0, direction="h2d")
+    transfer = await xfer.submit_to_device(pattern(10))
+    with pytest.raises(npu_xfer.TransferError):
+        await transfer
+    assert transfer.failed
+    transfer = await xfer.submit_to_device(pattern(10))  # warnings are errors
+    gc.collect()
+    await transfer
 
 
 async def test_several_tasks_await_one_transfer(xfer: Scheduler) -> None:
@@ -471,7 +501,7 @@ async def test_two_schedulers_on_one_device() -> None:
 
 async def test_no_loop_no_scheduler(xfer: Scheduler) -> None:
     def other_thread() -> None:
-        with pytest.raises(npu_xfer.XferError, match="event loop of another thread"):
+        with pytest.raises(npu_xfer.XferError, match="another event loop"):
             xfer.to_device(pattern(5)).send(None)
 
     await anyio.to_thread.run_sync(other_thread)

@@ -45,6 +45,22 @@ static struct npux_engine *engine_get(PyObject *object)
     return self->engine;
 }
 
+/* Where ACL was first opened: how many forks after the import. ACL cannot work in a child of that process. */
+static int opened_forks = -1;
+
+static bool acl_stayed_in_parent(int device)
+{
+    struct npux_err err;
+
+    if (opened_forks == -1)
+        opened_forks = npux_py_forks();
+    if (opened_forks == npux_py_forks())
+        return false;
+    npux_fail(&err, -ECHILD, "fork", "device %d asked for in a child of a process that has used ACL", device);
+    npux_py_raise(&err);
+    return true;
+}
+
 static PyObject *engine_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"library",       "device",        "staging_nbytes", "chunk_nbytes",
@@ -63,6 +79,8 @@ static PyObject *engine_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
         PyErr_SetString(PyExc_ValueError, "want 1 <= chunk_nbytes <= staging_nbytes and 1 <= n_lanes <= 32");
         return NULL;
     }
+    if (acl_stayed_in_parent(opts.device))
+        return NULL;
     opts.staging_nbytes = (size_t)staging;
     opts.chunk_nbytes = (size_t)chunk;
     opts.inline_nbytes = (size_t)(small < chunk ? small : chunk);

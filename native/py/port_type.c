@@ -69,12 +69,14 @@ static PyObject *op_outcome(struct npux_op *op, int32_t device)
     Py_RETURN_NONE;
 }
 
-static PyObject *request_outcome(struct npux_request *request, int32_t device)
+static PyObject *request_outcome(struct npux_request *request, int32_t device, bool *failed)
 {
     PyObject *tuple = PyTuple_New((Py_ssize_t)request->n_ops);
 
+    *failed = false;
     for (uint32_t i = 0; tuple != NULL && i < request->n_ops; i++) {
         PyObject *outcome = op_outcome(&request->ops[i], device);
+        *failed |= request->ops[i].err != NULL;
         if (outcome == NULL)
             Py_CLEAR(tuple);
         else
@@ -83,12 +85,13 @@ static PyObject *request_outcome(struct npux_request *request, int32_t device)
     return tuple;
 }
 
-/* Appends (handle, outcome) for one note and frees what it ends. */
+/* Appends (handle, outcome, failed) for one note and frees what it ends. */
 static int reap_note(const struct npux_note *note, PyObject *list)
 {
     struct npux_request *request = note->request;
     struct npux_py_request *pr = request->user;
-    PyObject *outcome, *pair;
+    PyObject *outcome, *news;
+    bool failed = false;
     int rc = -1;
 
     if (pr == NULL) /* an abandoned request, whose user has been told */
@@ -98,13 +101,13 @@ static int reap_note(const struct npux_note *note, PyObject *list)
         Py_INCREF(Py_None);
         outcome = Py_None;
     } else {
-        outcome = request_outcome(request, pr->device);
+        outcome = request_outcome(request, pr->device, &failed);
     }
     if (outcome != NULL) {
-        pair = PyTuple_Pack(2, pr->handle, outcome);
+        news = PyTuple_Pack(3, pr->handle, outcome, failed ? Py_True : Py_False);
         Py_DECREF(outcome);
-        rc = pair == NULL ? -1 : PyList_Append(list, pair);
-        Py_XDECREF(pair);
+        rc = news == NULL ? -1 : PyList_Append(list, news);
+        Py_XDECREF(news);
     }
     if (note->what == NPUX_DONE) {
         request->user = NULL;
@@ -164,9 +167,9 @@ static PyObject *port_wait(PyObject *object, PyObject *argument)
 static PyMethodDef methods[] = {
     {"fileno", port_fileno, METH_NOARGS, "fileno() -> int\n\nReadable when reap has something to return."},
     {"reap", port_reap, METH_NOARGS,
-     "reap() -> list[tuple[object, tuple | None]]\n\n"
-     "What happened since the last call, oldest first: (handle, None) when the sources are captured,\n"
-     "(handle, outcomes) when the request is done. An outcome is a Block, None or an exception."},
+     "reap() -> list[tuple[object, tuple | None, bool]]\n\n"
+     "What happened since the last call, oldest first: (handle, None, False) when the sources are captured,\n"
+     "(handle, outcomes, failed) when the request is done. An outcome is a Block, None or an exception."},
     {"wait", port_wait, METH_O,
      "wait(timeout_s) -> bool\n\nBlocks until the doorbell rings; negative: without limit."},
     {NULL, NULL, 0, NULL},

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from npu_xfer.errors import AclError, ResourceError, TransferError
+from npu_xfer.errors import AclError, ResourceError, TransferError, TransferResourceError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -417,6 +417,9 @@ def code_name(code: int) -> str:
     return code_info(code).name
 
 
+_ARRAYS_REMEDY = "drop device arrays that are no longer needed; stats().device_used_nbytes says what they hold"
+
+
 def acl_error(call: str, code: int, message: str | None = None) -> AclError:
     """The exception for a control call that returned `code`: `ResourceError` when something ran out.
 
@@ -439,7 +442,8 @@ def transfer_error(
 ) -> TransferError:
     """The exception for a transfer that was accepted and then failed with `code`."""
     info = code_info(code)
-    return TransferError(
+    kind = TransferResourceError if info.resource else TransferError
+    return kind(
         call,
         code,
         info.name,
@@ -449,5 +453,5 @@ def transfer_error(
         stream=stream,
         meaning=info.meaning,
         message=message,
-        remedy=info.remedy,
+        remedy=_ARRAYS_REMEDY if call == "aclrtMalloc" and info.resource else info.remedy,
     )
