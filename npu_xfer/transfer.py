@@ -42,16 +42,23 @@ class Handle(Generic[T_co]):
         """The bytes are where they should be, or the transfer failed."""
         return self._outcome is not None
 
+    def _ticket(self) -> Any:
+        """What the engine gives back with the outcome."""
+        return self
+
     def _settle(self, outcome: tuple[Any, ...] | None) -> None:
-        """Called while reaping: None means captured, anything else is the end."""
+        """Called while reaping: None means captured, anything else is the end. A second time does nothing."""
         self._captured = True
-        if outcome is not None:
+        if outcome is not None and self._outcome is None:
             self._outcome = outcome
 
     def _take(self) -> T_co:
         """The value of a done transfer; raises what it failed with."""
         if self._raised is not None:
-            raise self._raised
+            try:
+                raise self._raised.with_traceback(None)  # else each await would lengthen it
+            finally:
+                self = None  # type: ignore[assignment]  # no cycle of error, traceback, frame, transfer
         if self._outcome is None:
             raise RuntimeError("this transfer is not done; await it")
         if self._finish is not None:
@@ -60,10 +67,13 @@ class Handle(Generic[T_co]):
                 self._value = finish(self._outcome, self._spec)
             except BaseException as error:
                 self._raised = error
+                self._spec, self._outcome = None, ()
+                # The error must not keep, through its traceback and these frames, the arrays of the transfer.
+                error.with_traceback(None)
+                del finish
+                self = None  # type: ignore[assignment]
                 raise
-            finally:
-                self._spec = None
-                self._outcome = ()
+            self._spec, self._outcome = None, ()
         value: T_co = self._value
         return value
 
@@ -117,4 +127,7 @@ class Transfer(Handle[T_co]):
             else:
                 self._waiters.append(waiter)
             yield from waiter.__await__()
-        return self._take()
+        try:
+            return self._take()
+        finally:
+            self = None  # type: ignore[assignment]  # no cycle of error, traceback, frame, transfer
