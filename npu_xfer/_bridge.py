@@ -11,14 +11,19 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import anyio
+import anyio.to_thread
 
 from npu_xfer import _native
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Generator
+    from collections.abc import Awaitable, Callable, Generator
 
-__all__ = ["Bridge", "open_bridge"]
+_T = TypeVar("_T")
+
+__all__ = ["Bridge", "open_bridge", "run_to_end"]
 
 
 class Bridge:
@@ -26,11 +31,14 @@ class Bridge:
 
     def __init__(self) -> None:
         self.port = _native.Port()
+        self._news: list[tuple[Any, Any, bool]] = []  # reaped, perhaps not settled: an interrupt came between
 
     def reap(self) -> None:
         """Settles every transfer that has news."""
-        for handle, outcome, failed in self.port.reap():
+        self.port.reap(self._news)
+        for handle, outcome, failed in self._news:
             handle._settle(outcome, failed)
+        self._news.clear()
 
     def is_here(self) -> bool:
         """Whether the caller runs in this bridge's event loop."""
@@ -60,7 +68,7 @@ class _AsyncioBridge(Bridge):
         return asyncio._get_running_loop() is self._loop
 
     def wake(self, waiter: asyncio.Future[None]) -> None:
-        if not waiter.done():
+        if not waiter.done() and not self._loop.is_closed():
             waiter.set_result(None)
 
     def close(self) -> None:
@@ -69,9 +77,10 @@ class _AsyncioBridge(Bridge):
 
 
 class _TrioWaiter:
-    __slots__ = ("_task", "_woken")
+    __slots__ = ("_bridge", "_task", "_woken")
 
-    def __init__(self) -> None:
+    def __init__(self, bridge: _TrioBridge) -> None:
+        self._bridge = bridge
         self._task: Any = None
         self._woken = False
 
@@ -80,6 +89,8 @@ class _TrioWaiter:
 
         if self._woken:
             return
+        if not self._bridge.is_here():  # trio would be broken by a wake-up from another run
+            raise RuntimeError("this transfer belongs to another event loop; await it where it was submitted")
         self._task = trio.lowlevel.current_task()
 
         def abort(_raise_cancel: Any) -> trio.lowlevel.Abort:
@@ -121,7 +132,7 @@ class _TrioBridge(Bridge):
         return trio.lowlevel.in_trio_run() and trio.lowlevel.current_trio_token() is self._token
 
     def new_waiter(self) -> Awaitable[None]:
-        return _TrioWaiter()
+        return _TrioWaiter(self)
 
     def wake(self, waiter: _TrioWaiter) -> None:
         waiter.wake()
@@ -142,3 +153,28 @@ def open_bridge() -> Bridge:
             "no event loop runs here: open a Scheduler inside asyncio or trio, "
             "or use npu_xfer.BlockingScheduler"
         ) from None
+
+
+async def run_to_end(function: Callable[..., _T], *args: Any) -> _T:
+    """Runs a blocking function on a worker thread and returns only when it has ended.
+
+    A cancellation meanwhile is raised then. (A shielded scope of anyio does not hold back the cancellation of
+    an asyncio task by `Task.cancel`, `asyncio.timeout` or Ctrl-C.)
+    """
+    loop = asyncio._get_running_loop()
+    if loop is None:
+        with anyio.CancelScope(shield=True):
+            result = await anyio.to_thread.run_sync(function, *args)
+        return result
+    future = loop.run_in_executor(None, function, *args)
+    interruption: BaseException | None = None
+    with anyio.CancelScope(shield=True):
+        while not future.done():
+            try:
+                await asyncio.wait([future])
+            except asyncio.CancelledError as error:  # noqa: PERF203  # once, if at all
+                interruption = error
+    if interruption is not None:
+        future.exception()  # seen, so that asyncio does not complain
+        raise interruption
+    return future.result()

@@ -86,11 +86,21 @@ def _check_dtype(dtype: np.dtype[Any]) -> None:
             f"dtype {dtype} holds Python objects, whose bytes are addresses of this process",
             remedy="convert to a numeric dtype, for example array.astype(numpy.float32)",
         )
-    if not dtype.isnative:
+    if not _is_native(dtype):
         raise UnsupportedDType(
-            f"dtype {dtype.str!r} has the other byte order; the device would read it as different numbers",
+            f"dtype {dtype.str if dtype.names is None else dtype} has the other byte order; "
+            "the device would read it as different numbers",
             remedy="convert with array.astype(array.dtype.newbyteorder('='))",
         )
+
+
+def _is_native(dtype: np.dtype[Any]) -> bool:
+    """isnative, also for the elements of sub-arrays in fields, where numpy does not look."""
+    if dtype.subdtype is not None:
+        return _is_native(dtype.subdtype[0])
+    if dtype.fields is not None:
+        return all(_is_native(field[0]) for field in dtype.fields.values())
+    return dtype.isnative
 
 
 def exportable(array: NDArray[Any]) -> NDArray[Any]:
@@ -108,6 +118,10 @@ def as_destination(value: object, shape: tuple[int, ...], dtype: np.dtype[Any]) 
         raise InvalidTransfer(
             f"out is {name_of(value)}, a writable numpy array is needed",
             remedy="pass numpy.empty(shape, dtype) or xfer.empty_pinned(shape, dtype)",
+        )
+    if isinstance(value, np.ma.MaskedArray):
+        raise InvalidTransfer(
+            "out is a masked array, whose mask would hide what arrives", remedy="pass out.data"
         )
     array: NDArray[Any] = value.view(np.ndarray)
     if array.shape != shape or array.dtype != dtype:

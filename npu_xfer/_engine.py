@@ -9,7 +9,10 @@ import atexit
 import errno
 import logging
 import math
+import operator
 import os
+import sys
+import threading
 import warnings
 import weakref
 from typing import TYPE_CHECKING, Any
@@ -32,6 +35,7 @@ from npu_xfer.errors import (
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import SupportsIndex
 
     from numpy.typing import DTypeLike, NDArray
 
@@ -98,6 +102,8 @@ class Core:
         On failure nothing stays open. The calling thread's ACL device and context are not touched.
         """
         self.device = device
+        self._pid = os.getpid()
+        self._closing = threading.Lock()
         self.library = choose_library(settings)
         self.native = _native.Engine(
             self.library.path,
@@ -113,15 +119,17 @@ class Core:
 
     def empty_pinned(self, shape: int | Sequence[int], dtype: DTypeLike) -> NDArray[Any]:
         """An uninitialised numpy array in page-locked memory; the memory returns with its last view."""
-        extents = (shape,) if isinstance(shape, int) else tuple(int(extent) for extent in shape)
+        extents = _extents(shape)
         element = np.dtype(dtype)
         if element.hasobject:
             raise InvalidTransfer(
                 f"dtype {element} holds Python objects; page-locked memory holds plain bytes"
             )
         nbytes = math.prod(extents) * element.itemsize
-        if nbytes == 0 or any(extent < 0 for extent in extents):
-            return np.empty(extents, element)  # numpy refuses negative extents in its own words
+        if nbytes == 0 or nbytes > sys.maxsize or any(extent < 0 for extent in extents):
+            return np.empty(
+                extents, element
+            )  # numpy refuses negative and impossible extents in its own words
         return _array_over(self.native.pinned(nbytes), extents, element)
 
     def empty_result(self, shape: tuple[int, ...], dtype: np.dtype[Any], nbytes: int) -> NDArray[Any]:
@@ -151,10 +159,13 @@ class Core:
 
         Blocks. A second call does nothing. What could not be torn down is reported as TransferWarning.
         """
-        _open_cores.discard(self)
-        if self.native.closed:
-            return 0
-        abandoned, _, n_stuck, code, call = self.native.close(timeout_s)
+        if self._pid != os.getpid():
+            return 0  # a child of fork: nothing of it is here, and the lock may be held for ever
+        with self._closing:  # a second close returns when the first has ended, not before
+            _open_cores.discard(self)
+            if self.native.closed:
+                return 0
+            abandoned, _, n_stuck, code, call = self.native.close(timeout_s)
         if n_stuck:
             warnings.warn(
                 f"device {self.device}: {abandoned} transfers had no end {timeout_s:g} s after close; "
@@ -169,6 +180,14 @@ class Core:
                 stacklevel=2,
             )
         return abandoned
+
+
+def _extents(shape: SupportsIndex | Sequence[SupportsIndex]) -> tuple[int, ...]:
+    """A shape as numpy takes it: whole numbers, of any integer type, and nothing that would be rounded."""
+    try:
+        return (operator.index(shape),)  # type: ignore[arg-type]  # a sequence raises TypeError
+    except TypeError:
+        return tuple(operator.index(extent) for extent in shape)  # type: ignore[union-attr]
 
 
 def _array_over(block: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
@@ -207,9 +226,11 @@ def _close_at_exit() -> None:
     for core in list(_open_cores):
         if core.native.closed:
             continue
-        warnings.warn(
-            f"a scheduler on device {core.device} was never closed; use `with` or call close",
-            TransferWarning,
-            stacklevel=1,
-        )
-        core.close(_EXIT_CLOSE_S)
+        try:
+            core.close(_EXIT_CLOSE_S)
+        finally:  # also where warnings are errors; the next core then gets its turn in __del__
+            warnings.warn(
+                f"a scheduler on device {core.device} was never closed; use `with` or call close",
+                TransferWarning,
+                stacklevel=1,
+            )

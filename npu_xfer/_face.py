@@ -196,7 +196,8 @@ class Face(Generic[A]):
     def _upload(self, port: _native.Port, handle: Handle[Any], array: NDArray[Any], out: A | None) -> None:
         block = None if out is None else self._device_target(out, array)
         offset = 0 if out is None else out._offset
-        handle._captured = self._opened().native.submit(port, handle, H2D, exportable(array), block, offset)
+        if self._opened().native.submit(port, handle._ticket(), H2D, exportable(array), block, offset):
+            handle._captured = True
 
     def _upload_many(self, port: _native.Port, handle: Handle[Any], arrays: list[NDArray[Any]]) -> None:
         if not arrays:
@@ -205,7 +206,8 @@ class Face(Generic[A]):
         items: list[tuple[Any, _native.Block | None, int]] = [
             (exportable(array), None, 0) for array in arrays
         ]
-        handle._captured = self._opened().native.submit_many(port, handle, H2D, items)
+        if self._opened().native.submit_many(port, handle._ticket(), H2D, items):
+            handle._captured = True
 
     def _download(
         self, port: _native.Port, handle: Handle[Any], array: ArrayOnDevice, target: NDArray[Any]
@@ -215,7 +217,7 @@ class Face(Generic[A]):
         if block is None:
             handle._settle((None,), False)
             return
-        self._opened().native.submit(port, handle, D2H, exportable(target), block, array._offset)
+        self._opened().native.submit(port, handle._ticket(), D2H, exportable(target), block, array._offset)
 
     def _download_many(
         self,
@@ -233,7 +235,7 @@ class Face(Generic[A]):
             (exportable(target), self._device_block(array), array._offset)
             for array, target in zip(arrays, targets, strict=True)
         ]
-        self._opened().native.submit_many(port, handle, D2H, items)
+        self._opened().native.submit_many(port, handle._ticket(), D2H, items)
 
     def _host_target(self, array: ArrayOnDevice, out: object | None) -> NDArray[Any]:
         self._device_block(array)
@@ -245,7 +247,7 @@ class Face(Generic[A]):
 
     def _finish_upload(self, outcome: tuple[Any, ...], spec: tuple[Any, ...]) -> A:
         result = outcome[0]
-        if isinstance(result, XferError):
+        if isinstance(result, BaseException):
             raise result
         shape, dtype, out = spec
         if out is not None:
@@ -254,7 +256,7 @@ class Face(Generic[A]):
         return self._array_type(self, self._device, result, shape, dtype)
 
     def _finish_download(self, outcome: tuple[Any, ...], spec: NDArray[Any]) -> NDArray[Any]:
-        if isinstance(outcome[0], XferError):
+        if isinstance(outcome[0], BaseException):
             raise outcome[0]
         return spec
 
@@ -262,7 +264,7 @@ class Face(Generic[A]):
         arrays, plan = spec
         results = [
             None
-            if isinstance(result, XferError)
+            if isinstance(result, BaseException)
             else self._array_type(self, self._device, result, array.shape, array.dtype)
             for result, array in zip(outcome, arrays, strict=True)
         ]
@@ -275,13 +277,15 @@ class Face(Generic[A]):
             errors[place] = result
         return _whole_or_raise(
             errors,
-            [None if isinstance(e, XferError) else t for e, t in zip(errors, targets, strict=True)],
+            [None if isinstance(e, BaseException) else t for e, t in zip(errors, targets, strict=True)],
             plan,
         )
 
 
 def _whole_or_raise(outcome: Sequence[Any], results: list[Any], plan: Any) -> Any:
-    errors = {place: error for place, error in enumerate(outcome) if isinstance(error, XferError)}
+    errors: dict[int, Any] = {
+        place: error for place, error in enumerate(outcome) if isinstance(error, BaseException)
+    }
     if errors:
         raise BatchError(errors, results)
     return unflatten(plan, results)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 import warnings
+import weakref
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from npu_xfer import _native
@@ -41,14 +42,47 @@ class BlockingDeviceArray(ArrayOnDevice):
         return face.to_host(self, out=out)
 
 
+class _Inbox:
+    """A thread's port, and what was taken from it and perhaps not settled because Ctrl-C came between."""
+
+    __slots__ = ("_mu", "_news", "port")
+
+    def __init__(self) -> None:
+        self.port = _native.Port()
+        self._news: list[tuple[Any, Any, bool]] = []
+        self._mu = threading.Lock()  # a transfer may be handed to another thread, which then looks here too
+
+    def settle(self) -> None:
+        with self._mu:
+            self.port.reap(self._news)
+            for ticket, outcome, failed in self._news:
+                handle = ticket()
+                if handle is not None:
+                    handle._settle(outcome, failed)
+            self._news.clear()
+
+
 class BlockingTransfer(Handle[T_co]):
     """A transfer that was submitted; `result` waits for it, on the thread that submitted it."""
 
-    __slots__ = ("_port",)
+    __slots__ = ("_inbox", "_port")
 
-    def __init__(self, port: _native.Port, finish: Callable[[tuple[Any, ...], Any], T_co], spec: Any) -> None:
+    def __init__(self, inbox: _Inbox, finish: Callable[[tuple[Any, ...], Any], T_co], spec: Any) -> None:
         super().__init__(finish, spec)
-        self._port = port
+        self._inbox = inbox
+        self._port = inbox.port
+
+    def _ticket(self) -> Any:
+        # Not the transfer itself: it keeps its inbox, and nobody would look into that any more when the
+        # thread has ended and the transfer was dropped.
+        return weakref.ref(self)
+
+    @property
+    def done(self) -> bool:
+        """The bytes are where they should be, or the transfer failed. Looks, and does not wait."""
+        if self._outcome is None:
+            self._inbox.settle()
+        return self._outcome is not None
 
     def result(self, timeout_s: float | None = None) -> T_co:
         """Waits until the bytes have landed. Raises TransferError, or TimeoutError after timeout_s seconds.
@@ -56,17 +90,19 @@ class BlockingTransfer(Handle[T_co]):
         A time-out stops the waiting, not the copy.
         """
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
-        while not self.done:
+        while self._outcome is None:
             left = _SIGNAL_S if deadline is None else min(_SIGNAL_S, deadline - time.monotonic())
-            if left <= 0:
+            self._wait(max(left, 0.0))  # looks at least once
+            if left <= 0 and self._outcome is None:
                 raise TimeoutError(f"the transfer was not done after {timeout_s} s")
-            self._wait(left)
-        return self._take()
+        try:
+            return self._take()
+        finally:
+            self = None  # type: ignore[assignment]  # no cycle of error, traceback, frame, transfer
 
     def _wait(self, timeout_s: float) -> None:
         self._port.wait(timeout_s)
-        for handle, outcome, failed in self._port.reap():
-            handle._settle(outcome, failed)
+        self._inbox.settle()
 
     def _wait_captured(self) -> None:
         while not self._captured:
@@ -103,13 +139,13 @@ class BlockingScheduler(Face[BlockingDeviceArray]):
             return 0
         return self._core.close(self._close_timeout_s if timeout_s is None else timeout_s)
 
-    def _port(self) -> _native.Port:
-        """This thread's own port: completions go to the thread that waits for them."""
+    def _inbox(self) -> _Inbox:
+        """This thread's own inbox: completions go to the thread that waits for them."""
         self._opened()
-        port: _native.Port | None = getattr(self._local, "port", None)
-        if port is None:
-            port = self._local.port = _native.Port()
-        return port
+        inbox: _Inbox | None = getattr(self._local, "inbox", None)
+        if inbox is None:
+            inbox = self._local.inbox = _Inbox()
+        return inbox
 
     def submit_to_device(
         self, array: NDArray[Any] | np.generic, *, out: BlockingDeviceArray | None = None
@@ -125,7 +161,7 @@ class BlockingScheduler(Face[BlockingDeviceArray]):
         source = as_source(array)
         spec = (source.shape, source.dtype, out)
         transfer: BlockingTransfer[BlockingDeviceArray] = BlockingTransfer(
-            self._port(), self._finish_upload, spec
+            self._inbox(), self._finish_upload, spec
         )
         self._upload(transfer._port, transfer, source, out)
         return transfer
@@ -136,7 +172,7 @@ class BlockingScheduler(Face[BlockingDeviceArray]):
         """Starts a copy to the host; `result` of the returned transfer gives the array."""
         target = self._host_target(array, out)
         transfer: BlockingTransfer[NDArray[Any]] = BlockingTransfer(
-            self._port(), self._finish_download, target if out is None else out
+            self._inbox(), self._finish_download, target if out is None else out
         )
         self._download(transfer._port, transfer, array, target)
         return transfer
@@ -159,7 +195,7 @@ class BlockingScheduler(Face[BlockingDeviceArray]):
         """Copies every numpy array in a tree to the device; see `Scheduler.to_device_many`."""
         arrays, plan = sources_of(tree)
         transfer: BlockingTransfer[Any] = BlockingTransfer(
-            self._port(), self._finish_upload_many, (arrays, plan)
+            self._inbox(), self._finish_upload_many, (arrays, plan)
         )
         self._upload_many(transfer._port, transfer, arrays)
         return transfer.result()
@@ -171,7 +207,7 @@ class BlockingScheduler(Face[BlockingDeviceArray]):
         targets = [self._host_target(array, None) for array in arrays]
         moved = [place for place, array in enumerate(arrays) if array.nbytes]
         transfer: BlockingTransfer[Any] = BlockingTransfer(
-            self._port(), self._finish_download_many, (targets, moved, plan)
+            self._inbox(), self._finish_download_many, (targets, moved, plan)
         )
         self._download_many(
             transfer._port, transfer, [arrays[place] for place in moved], [targets[place] for place in moved]

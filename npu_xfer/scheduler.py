@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 import anyio
 import anyio.to_thread
 
-from npu_xfer._bridge import Bridge, open_bridge
+from npu_xfer._bridge import Bridge, open_bridge, run_to_end
 from npu_xfer._buffers import as_source
 from npu_xfer._face import Face, device_arrays_of, sources_of
 from npu_xfer.device_array import ArrayOnDevice, DeviceArray
@@ -60,9 +60,8 @@ class Scheduler(Face[DeviceArray]):
         Raises LibraryError, AclError, or InvalidTransfer for a device that is not there. A cancellation takes
         effect when the device is set up, which is then closed again.
         """
-        with anyio.CancelScope(shield=True):
-            await anyio.to_thread.run_sync(self._open_core)
         try:
+            await run_to_end(self._open_core)
             self._bridge = open_bridge()
             await anyio.lowlevel.checkpoint_if_cancelled()
         except BaseException:
@@ -80,13 +79,22 @@ class Scheduler(Face[DeviceArray]):
         if self._core is None:
             return 0
         limit = self._close_timeout_s if timeout_s is None else timeout_s
-        with anyio.CancelScope(shield=True):
-            abandoned = await anyio.to_thread.run_sync(self._core.close, limit)
-        if self._bridge is not None:
-            self._bridge.reap()
-            self._bridge.close()
-            self._bridge = None
+        try:
+            with anyio.CancelScope(shield=True):
+                abandoned = await anyio.to_thread.run_sync(self._core.close, limit)
+        except Exception:  # a warning that is an error; closed it is
+            self._drop_bridge()
+            raise
+        # No finally: anyio's shield does not hold back the cancellation of a task of asyncio. The worker then
+        # goes on, and the bridge must listen until it has ended; the next close waits for it.
+        self._drop_bridge()
         return abandoned
+
+    def _drop_bridge(self) -> None:
+        bridge, self._bridge = self._bridge, None
+        if bridge is not None:
+            bridge.reap()
+            bridge.close()
 
     def _loop(self) -> Bridge:
         """The bridge, if the caller is where it belongs."""

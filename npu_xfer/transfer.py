@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, TypeVar
 
-from npu_xfer.errors import TransferWarning, XferError
+from npu_xfer.errors import TransferWarning
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Generator
@@ -69,13 +69,17 @@ class Handle(Generic[T_co]):
         """It is over and did not work; awaiting it raises why."""
         return self._unseen is not None
 
+    def _ticket(self) -> Any:
+        """What the engine gives back with the outcome."""
+        return self
+
     def _settle(self, outcome: tuple[Any, ...] | None, failed: bool) -> None:
-        """Called while reaping: None means captured, anything else is the end."""
+        """Called while reaping: None means captured, anything else is the end. A second time does nothing."""
         self._captured = True
-        if outcome is not None:
+        if outcome is not None and self._outcome is None:
             self._outcome = outcome
             if failed:
-                errors = [error for error in outcome if isinstance(error, XferError)]
+                errors = [error for error in outcome if isinstance(error, BaseException)]
                 self._unseen = _NeverRetrieved(str(errors[0]))
 
     def _take(self) -> T_co:
@@ -83,7 +87,10 @@ class Handle(Generic[T_co]):
         if self._unseen is not None:
             self._unseen.disarm()
         if self._raised is not None:
-            raise self._raised
+            try:
+                raise self._raised.with_traceback(None)  # else each await would lengthen it
+            finally:
+                self = None  # type: ignore[assignment]  # no cycle of error, traceback, frame, transfer
         if self._outcome is None:
             raise RuntimeError("this transfer is not done; await it")
         if self._finish is not None:
@@ -92,10 +99,13 @@ class Handle(Generic[T_co]):
                 self._value = finish(self._outcome, self._spec)
             except BaseException as error:
                 self._raised = error
+                self._spec, self._outcome = None, ()
+                # The error must not keep, through its traceback and these frames, the arrays of the transfer.
+                error.with_traceback(None)
+                del finish
+                self = None  # type: ignore[assignment]
                 raise
-            finally:
-                self._spec = None
-                self._outcome = ()
+            self._spec, self._outcome = None, ()
         value: T_co = self._value
         return value
 
@@ -154,4 +164,7 @@ class Transfer(Handle[T_co]):
             else:
                 self._waiters.append(waiter)
             yield from waiter.__await__()
-        return self._take()
+        try:
+            return self._take()
+        finally:
+            self = None  # type: ignore[assignment]  # no cycle of error, traceback, frame, transfer

@@ -42,6 +42,7 @@ def _samples() -> list[XferError]:
         acl_error("aclrtSetDevice", 107001, TEXT),
         acl_error("aclrtMalloc", 207001),
         _transfer_error(),
+        transfer_error("aclrtMalloc", 207001, direction="h2d", nbytes=9, device=1),
         TransferTimeout(direction="d2h", nbytes=9, device=1, stream=2, age_s=1.5, waited_for="stream 2"),
         SourceChanged(nbytes=3, site="train.py:9", device=0),
         BatchError({1: _transfer_error()}, ["a", None]),

@@ -16,6 +16,7 @@ struct engine_object {
 PyTypeObject *npux_py_engine_type;
 
 static const uint64_t ABANDONED_CLOSE_NS = 1000000000u;
+static const uint64_t FOREVER_NS = 1000000000000000000u; /* 31 years; infinity has no integer */
 
 /* True with ForkedProcessError set in a child of the process that opened the engine: its threads are not
  * there, and CANN's neither. */
@@ -257,6 +258,10 @@ static PyObject *engine_submit_many(PyObject *object, PyObject *args)
         PyObject *array, *block;
         Py_ssize_t offset;
         PyObject *item = PyList_GetItem(items, (Py_ssize_t)i);
+        if (item != NULL && !PyTuple_Check(item)) {
+            PyErr_SetString(PyExc_TypeError, "an item is a tuple (array, block, offset)");
+            item = NULL;
+        }
         if (item == NULL || !PyArg_ParseTuple(item, "OOn", &array, &block, &offset) ||
             fill_op(request->user, &request->ops[i], i, direction == NPUX_D2H ? NPUX_D2H : NPUX_H2D, array,
                     block, offset) < 0) {
@@ -304,14 +309,16 @@ static PyObject *engine_close(PyObject *object, PyObject *argument)
     struct engine_object *self = (struct engine_object *)object;
     double timeout_s = PyFloat_AsDouble(argument);
     struct npux_close_report report = {0};
+    uint64_t timeout_ns = timeout_s > 0 ? FOREVER_NS : 0; /* 0 for NaN too */
 
+    if (timeout_s > 0 && timeout_s < 1e9)
+        timeout_ns = (uint64_t)(timeout_s * 1e9);
     if (timeout_s == -1.0 && PyErr_Occurred())
         return NULL;
     if (!self->closed && self->forks == npux_py_forks()) { /* in a forked child there is nothing to close */
         self->closed = true;
-        Py_BEGIN_ALLOW_THREADS npux_engine_close(self->engine,
-                                                 (uint64_t)(timeout_s < 0 ? 0 : timeout_s * 1e9), &report);
-        Py_END_ALLOW_THREADS
+        Py_BEGIN_ALLOW_THREADS npux_engine_close(self->engine, timeout_ns, &report);
+        Py_END_ALLOW_THREADS npux_py_drain_graveyard();
     }
     return Py_BuildValue("(KnIis)", (unsigned long long)report.n_abandoned, (Py_ssize_t)report.pinned_nbytes,
                          report.n_stuck, report.acl_code, report.acl_call != NULL ? report.acl_call : "");

@@ -51,6 +51,9 @@ struct npux_port *npux_py_port_get(PyObject *object);
 /* Fills op->host from an object's buffer and keeps the export in *view. writable: for D2H. 0 or -1. */
 int npux_py_describe(PyObject *object, int writable, Py_buffer *view, struct npux_host *host);
 
+/* Lets go of what arrived for ports that nobody drains any more. */
+void npux_py_drain_graveyard(void);
+
 /* Lets go of everything Python that the request holds, and of the struct itself. */
 void npux_py_request_free(struct npux_py_request *pr);
 /* Lets go of the exports of sources that were captured into staging memory. */

@@ -23,6 +23,7 @@ static PyObject *port_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 
     if (self == NULL)
         return NULL;
+    npux_py_drain_graveyard(); /* threads that come and go leave their ports behind, and these a descriptor */
     self->forks = npux_py_forks();
     self->port = npux_port_new();
     if (self->port == NULL) {
@@ -85,6 +86,25 @@ static PyObject *request_outcome(struct npux_request *request, int32_t device, b
     return tuple;
 }
 
+/* The outcome of a request whose own could not be made (Ctrl-C in the factory, no memory): the exception that
+ * is set, for every op, so that the waiting task gets it and nobody waits for ever. */
+static PyObject *exception_outcome(uint32_t n_ops)
+{
+    PyObject *type, *value, *trace, *tuple;
+
+    PyErr_Fetch(&type, &value, &trace);
+    PyErr_NormalizeException(&type, &value, &trace);
+    tuple = PyTuple_New((Py_ssize_t)n_ops);
+    for (uint32_t i = 0; tuple != NULL && i < n_ops; i++) {
+        Py_INCREF(value);
+        PyTuple_SetItem(tuple, (Py_ssize_t)i, value);
+    }
+    Py_XDECREF(type);
+    Py_XDECREF(value);
+    Py_XDECREF(trace);
+    return tuple;
+}
+
 /* Appends (handle, outcome, failed) for one note and frees what it ends. */
 static int reap_note(const struct npux_note *note, PyObject *list)
 {
@@ -102,6 +122,10 @@ static int reap_note(const struct npux_note *note, PyObject *list)
         outcome = Py_None;
     } else {
         outcome = request_outcome(request, pr->device, &failed);
+        if (outcome == NULL) {
+            outcome = exception_outcome(request->n_ops);
+            failed = true;
+        }
     }
     if (outcome != NULL) {
         news = PyTuple_Pack(3, pr->handle, outcome, failed ? Py_True : Py_False);
@@ -132,16 +156,42 @@ static int reap_notes(struct npux_note *notes, PyObject *list)
     return rc;
 }
 
-static PyObject *port_reap(PyObject *object, PyObject *unused)
+void npux_py_drain_graveyard(void)
 {
-    PyObject *list = PyList_New(0);
-    PyObject *buried = PyList_New(0); /* of ports that nobody drains any more: only let go of */
+    struct npux_note *notes = npux_graveyard_drain();
+    PyObject *buried = notes == NULL ? NULL : PyList_New(0);
 
-    if (list == NULL || buried == NULL || reap_notes(npux_port_drain(npux_py_port_get(object)), list) < 0 ||
-        reap_notes(npux_graveyard_drain(), buried) < 0)
-        Py_CLEAR(list);
+    if (notes != NULL && (buried == NULL || reap_notes(notes, buried) < 0))
+        PyErr_WriteUnraisable(NULL);
     Py_XDECREF(buried);
-    return list;
+}
+
+/* True with ForkedProcessError set in a child: nobody rings here, and a drain would take the parent's ring.
+ */
+static bool in_child(PyObject *object)
+{
+    struct npux_err err;
+
+    if (((struct port_object *)object)->forks == npux_py_forks())
+        return false;
+    npux_fail(&err, -ECHILD, "fork", "this transfer was submitted by the parent process");
+    npux_py_raise(&err);
+    return true;
+}
+
+/* Into the caller's list and not a new one: an interrupt right after the call must lose nothing. */
+static PyObject *port_reap(PyObject *object, PyObject *list)
+{
+    if (!PyList_Check(list)) {
+        PyErr_SetString(PyExc_TypeError, "reap(news: list)");
+        return NULL;
+    }
+    if (in_child(object))
+        return NULL;
+    npux_py_drain_graveyard();
+    if (reap_notes(npux_port_drain(npux_py_port_get(object)), list) < 0)
+        return NULL;
+    Py_RETURN_NONE;
 }
 
 static PyObject *port_wait(PyObject *object, PyObject *argument)
@@ -150,7 +200,7 @@ static PyObject *port_wait(PyObject *object, PyObject *argument)
     double timeout_s = PyFloat_AsDouble(argument);
     int n, error;
 
-    if (timeout_s == -1.0 && PyErr_Occurred())
+    if ((timeout_s == -1.0 && PyErr_Occurred()) || in_child(object))
         return NULL;
     Py_BEGIN_ALLOW_THREADS n = poll(&fd, 1, timeout_s < 0 ? -1 : (int)(timeout_s * 1000.0 + 0.999));
     error = errno;
@@ -166,10 +216,11 @@ static PyObject *port_wait(PyObject *object, PyObject *argument)
 
 static PyMethodDef methods[] = {
     {"fileno", port_fileno, METH_NOARGS, "fileno() -> int\n\nReadable when reap has something to return."},
-    {"reap", port_reap, METH_NOARGS,
-     "reap() -> list[tuple[object, tuple | None, bool]]\n\n"
-     "What happened since the last call, oldest first: (handle, None, False) when the sources are captured,\n"
-     "(handle, outcomes, failed) when the request is done. An outcome is a Block, None or an exception."},
+    {"reap", port_reap, METH_O,
+     "reap(news: list[tuple[object, tuple | None, bool]])\n\n"
+     "Appends what happened since the last call, oldest first: (handle, None, False) when the sources are\n"
+     "captured, (handle, outcomes, failed) when the request is done. An outcome is a Block, None or an\n"
+     "exception."},
     {"wait", port_wait, METH_O,
      "wait(timeout_s) -> bool\n\nBlocks until the doorbell rings; negative: without limit."},
     {NULL, NULL, 0, NULL},
