@@ -154,7 +154,11 @@ class Transfer(Handle[T_co]):
             if self._capture_waiters is None:
                 self._capture_waiters = []
             self._capture_waiters.append(waiter)
-            await waiter
+            try:
+                await waiter
+            except BaseException:
+                _forget(self._capture_waiters, waiter)
+                raise
 
     def __await__(self) -> Generator[Any, Any, T_co]:
         while self._outcome is None:
@@ -163,8 +167,15 @@ class Transfer(Handle[T_co]):
                 self._waiters = [waiter]
             else:
                 self._waiters.append(waiter)
-            yield from waiter.__await__()
-        try:
-            return self._take()
-        finally:
-            self = None  # type: ignore[assignment]  # no cycle of error, traceback, frame, transfer
+            try:
+                yield from waiter.__await__()
+            except BaseException:
+                _forget(self._waiters, waiter)
+                raise
+        return self._take()
+
+
+def _forget(waiters: list[Any] | None, waiter: Any) -> None:
+    """A cancelled await must not stay in the list for as long as the device is busy."""
+    if waiters is not None and waiter in waiters:
+        waiters.remove(waiter)

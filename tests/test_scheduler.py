@@ -383,6 +383,17 @@ async def test_cancelled_wait_leaves_the_copy_to_end(xfer: Scheduler) -> None:
     assert np.array_equal(await xfer.to_host(await xfer.to_device(source)), source)
 
 
+async def test_cancelled_awaits_leave_nothing_behind(xfer: Scheduler) -> None:
+    with held("h2d"):
+        transfer = await xfer.submit_to_device(pattern(10))
+        for _ in range(20):
+            with anyio.move_on_after(0.001) as scope:
+                await transfer
+            assert scope.cancelled_caught
+        assert transfer._waiters == []
+    assert (await transfer).nbytes == 10
+
+
 async def test_a_failure_that_nobody_awaits_is_said(xfer: Scheduler) -> None:
     sim.fail_copy(507001, device=0, direction="h2d")
     transfer = await xfer.submit_to_device(pattern(10))
