@@ -243,6 +243,14 @@ class Face(Generic[A]):
             return as_destination(out, array.shape, array.dtype)
         return self._opened().empty_result(array.shape, array.dtype, array.nbytes)
 
+    def _host_targets(self, tree: object) -> tuple[list[ArrayOnDevice], list[NDArray[Any]], Any]:
+        """The device arrays of a tree that have bytes, a new host array for each, and what finishes them."""
+        leaves, plan = device_arrays_of(tree)
+        targets = [self._host_target(array, None) for array in leaves.values]
+        moved = [place for place, array in enumerate(leaves.values) if array.nbytes]
+        spec = (targets, moved, plan)
+        return [leaves.values[place] for place in moved], [targets[place] for place in moved], spec
+
     # Outcomes: what a done handle turns into. ----------------------------------------------------------
 
     def _finish_upload(self, outcome: tuple[Any, ...], spec: tuple[Any, ...]) -> A:

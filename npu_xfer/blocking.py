@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from npu_xfer import _native
 from npu_xfer._buffers import as_source
-from npu_xfer._face import Face, device_arrays_of, sources_of
+from npu_xfer._face import Face, sources_of
 from npu_xfer.device_array import ArrayOnDevice
 from npu_xfer.errors import TransferWarning
 from npu_xfer.transfer import Handle
@@ -202,16 +202,9 @@ class BlockingScheduler(Face[BlockingDeviceArray]):
 
     def to_host_many(self, tree: Any) -> Any:
         """Copies every device array in a tree to the host; see `Scheduler.to_host_many`."""
-        leaves, plan = device_arrays_of(tree)
-        arrays = leaves.values
-        targets = [self._host_target(array, None) for array in arrays]
-        moved = [place for place, array in enumerate(arrays) if array.nbytes]
-        transfer: BlockingTransfer[Any] = BlockingTransfer(
-            self._inbox(), self._finish_download_many, (targets, moved, plan)
-        )
-        self._download_many(
-            transfer._port, transfer, [arrays[place] for place in moved], [targets[place] for place in moved]
-        )
+        arrays, targets, spec = self._host_targets(tree)
+        transfer: BlockingTransfer[Any] = BlockingTransfer(self._inbox(), self._finish_download_many, spec)
+        self._download_many(transfer._port, transfer, arrays, targets)
         return transfer.result()
 
     def __del__(self) -> None:

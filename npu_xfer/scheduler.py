@@ -10,7 +10,7 @@ import anyio.to_thread
 
 from npu_xfer._bridge import Bridge, open_bridge, run_to_end
 from npu_xfer._buffers import as_source
-from npu_xfer._face import Face, device_arrays_of, sources_of
+from npu_xfer._face import Face, sources_of
 from npu_xfer.device_array import ArrayOnDevice, DeviceArray
 from npu_xfer.errors import ClosedError, TransferWarning, XferError
 from npu_xfer.transfer import Transfer
@@ -211,14 +211,9 @@ class Scheduler(Face[DeviceArray]):
     async def to_host_many(self, tree: Any) -> Any:
         """Copies every device array in a tree to the host: one request, one wake-up. See `to_device_many`."""
         bridge = self._loop()
-        leaves, plan = device_arrays_of(tree)
-        arrays = leaves.values
-        targets = [self._host_target(array, None) for array in arrays]
-        moved = [place for place, array in enumerate(arrays) if array.nbytes]
-        transfer: Transfer[Any] = Transfer(bridge, self._finish_download_many, (targets, moved, plan))
-        self._download_many(
-            bridge.port, transfer, [arrays[place] for place in moved], [targets[place] for place in moved]
-        )
+        arrays, targets, spec = self._host_targets(tree)
+        transfer: Transfer[Any] = Transfer(bridge, self._finish_download_many, spec)
+        self._download_many(bridge.port, transfer, arrays, targets)
         return await transfer
 
     def __del__(self) -> None:
