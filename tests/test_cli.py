@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from typer.testing import CliRunner
 
 import npu_xfer
 from npu_xfer import sim
+from npu_xfer.cli import _info
 from npu_xfer.cli._app import app
-from npu_xfer.cli._common import exact_nbytes, first_cause, run_in_loop
+from npu_xfer.cli._common import Screen, exact_nbytes, first_cause, run_in_loop
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,7 +48,10 @@ def test_one_line_says_what_to_install(missing: str) -> None:
     code = f"import sys; sys.modules['{missing}'] = None; from npu_xfer.cli import main; main()"
     ran = _python("-c", code)
     assert ran.returncode == 2
-    assert ran.stderr == f"npu-xfer needs {missing}: pip install 'npu-xfer[cli]'\n"
+    assert ran.stderr == (
+        f"npu-xfer needs {missing}: pip install typer rich safetensors "
+        "(the packages of the extra npu-xfer[cli])\n"
+    )
     assert ran.stdout == ""
 
 
@@ -62,6 +67,10 @@ def test_help_has_examples_and_fits_in_80_columns(command: list[str]) -> None:
     assert shown.exit_code == 0
     assert f"  npu-xfer {' '.join(command)}" in shown.stdout.partition("Examples:")[2]
     assert max(map(len, shown.stdout.splitlines())) <= 80
+    # Names of Python types are no help.
+    assert "Path" not in shown.stdout
+    assert "......" not in shown.stdout
+    assert command != ["load"] or "[FILE]..." in shown.stdout
 
 
 def test_info_tells_library_devices_and_capabilities() -> None:
@@ -132,11 +141,71 @@ def test_info_is_readable_at_80_columns_and_plain_in_a_pipe() -> None:
     assert ran.returncode == 0, ran.stderr
     assert "\x1b" not in ran.stdout + ran.stderr
     lines = ran.stdout.splitlines()
-    assert max(map(len, lines)) <= 80
+    assert max(len(line) for line in lines if not line.startswith("library ")) <= 80
     assert lines == [line.rstrip() for line in lines]
     if sim.is_active():
         assert lines[0].startswith("SIMULATOR:")
         assert lines[0].endswith("say nothing about an NPU.")
+
+
+def _report(**changes: Any) -> _info.Report:
+    report = _info.Report(
+        npu_xfer="0",
+        python="CPython 3",
+        platform="Linux",
+        numpy="2",
+        simulated=False,
+        notice=None,
+        path="/a path/" + "with-a-long-name/" * 7 + "libascendcl.so",
+        requested="auto",
+        reason="it was found in " + "/opt/ascend-toolkit" * 6 + " and it is first there",
+        candidates=(),
+        versions={},
+        devices=(),
+        capabilities=(),
+        missing_functions={},
+        error=None,
+    )
+    return dataclasses.replace(report, **changes)
+
+
+@pytest.mark.parametrize("columns", ["40", "80", "200"])
+def test_info_never_breaks_a_path(
+    columns: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    report = _report()
+    _info.draw(report, Screen())
+    lines = capsys.readouterr().out.splitlines()
+    assert f"library    {report.path}" in lines
+    assert any("/opt/ascend-toolkit" * 6 in line for line in lines)
+    assert "asked for  auto (the default)" in lines
+    assert lines[[line[:3] for line in lines].index("why")].startswith("why        it was found in")
+
+
+def test_info_names_the_variable_that_was_set(capsys: pytest.CaptureFixture[str]) -> None:
+    _info.draw(_report(requested="cann"), Screen())
+    assert "asked for  cann (NPU_XFER_LIBRARY)" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "accepted"),
+    [
+        ("ACLSIM_DEVICES", "x", "a whole number from 1 to 64"),
+        ("ACLSIM_DEVICES", "99", "a whole number from 1 to 64"),
+        ("ACLSIM_DEVICE_MEMORY", "1XB", "bytes as a whole number"),
+        ("ACLSIM_LINK", "foo", "h2d, d2h and d2d in bytes per second"),
+    ],
+)
+def test_a_bad_variable_of_the_simulator_stops_the_command(name: str, value: str, accepted: str) -> None:
+    if not sim.is_active():
+        pytest.skip("only the simulator reads them")
+    ran = _python("-m", "npu_xfer", "load", "--demo", **{name: value})
+    assert ran.returncode == 1
+    said, complaint = ran.stderr.splitlines()
+    assert said.startswith(f"aclsim: {name}={value} is not valid; accepted: {accepted}")
+    assert said in complaint
+    assert "100000" in complaint
 
 
 def test_a_library_that_is_not_there_ends_every_command_in_1(tmp_path: Path) -> None:

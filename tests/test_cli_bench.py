@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import signal
 from typing import TYPE_CHECKING, Any
 
+import anyio.lowlevel
 import numpy as np
 import pytest
 from typer.testing import CliRunner
@@ -12,7 +14,7 @@ from typer.testing import CliRunner
 from npu_xfer import Scheduler, sim
 from npu_xfer._library import choose_library
 from npu_xfer._types import Direction
-from npu_xfer.cli import _bench
+from npu_xfer.cli import _app, _bench, _bench_view
 from npu_xfer.cli._app import app
 from npu_xfer.cli._pattern import fill, first_difference
 
@@ -93,7 +95,13 @@ def test_the_table_fits_and_the_notice_comes_before_it_and_with_it() -> None:
         assert min(notices) < heading < max(notices)
     assert len([line for line in lines if line.startswith(("h2d ", "d2h "))]) == 8
     # 64 arrays of 1 MiB do not fit in 2 MiB, which is said.
-    assert len([line for line in lines if "2 of 64" in line and "equal" in line]) == 4
+    assert len([line for line in lines if "2/64" in line and "equal" in line]) == 4
+    # A gap between the four groups of two, and decimal points below each other.
+    groups = "\n".join(lines[heading + 1 :]).split("\n\n")[:4]
+    assert [len(group.splitlines()) for group in groups] == [2, 2, 2, 2]
+    rows = [line for group in groups for line in group.splitlines()]
+    ends = {line.rindex(".") for line in rows}
+    assert len(ends) == 1
     assert any("--memory" in line for line in lines)
     assert "\x1b" not in ran.output
 
@@ -121,6 +129,73 @@ def test_verify_finds_a_planted_byte_and_names_the_case(tmp_path: Path) -> None:
     assert "d2h pageable 4099 B x2: worker 0: the byte at 4098" in ran.stderr
     assert "4098 B" not in ran.stderr
     assert ran.stdout.count("FAILED") == 8
+
+
+def test_three_digits_in_one_column() -> None:
+    texts = [_bench_view._three_digits(value) for value in (0.0494, 0.9996, 5.42, 9.996, 99.96, 20602.0)]
+    assert texts == ["0.049", "1.00", "5.42", "10.0", "100", "20602"]
+    assert _bench_view._by_point(texts) == ["0.049", "1.00 ", "5.42 ", "10.0  ", "100    ", "20602    "]
+    assert _bench_view._by_point(["-", "20602"]) == ["-", "20602"]
+
+
+def test_a_wide_table_keeps_every_digit() -> None:
+    ran = RUNNER.invoke(
+        app, ["bench", *QUICK, "--sizes", "1048577", "--concurrency", "1", "--verify"], env={"COLUMNS": "40"}
+    )
+    assert ran.exit_code == 0, ran.output
+    assert len([line for line in ran.stdout.splitlines() if "1048577 B" in line and "equal" in line]) == 4
+
+
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop", "trio"])
+@pytest.mark.parametrize("n_finished", [0, 3])
+def test_an_interrupted_run_keeps_what_was_finished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, loop: str, n_finished: int
+) -> None:
+    pytest.importorskip(loop)
+    measure = _bench._measure
+    n_begun = 0
+
+    async def interrupted(*args: Any) -> None:
+        nonlocal n_begun
+        n_begun += 1
+        if n_begun > n_finished:
+            signal.raise_signal(signal.SIGINT)
+        await anyio.lowlevel.checkpoint()  # where the interruption arrives
+        await measure(*args)
+
+    monkeypatch.setattr(_bench, "_measure", interrupted)
+    ran, data = _bench_json(tmp_path, "--sizes", "4KiB", "--concurrency", "1,2", "--loop", loop)
+    assert ran.exit_code == 130, ran.output
+    assert data["interrupted"] is True
+    assert len(data["cases"]) == n_finished
+    rows = [line for line in ran.stdout.splitlines() if line.startswith(("h2d ", "d2h "))]
+    assert len(rows) == n_finished
+    assert f"interrupted: {n_finished} of 8 cases were finished" in ran.stderr
+    assert "Traceback" not in ran.output
+
+
+def test_the_time_of_the_default_run_is_told() -> None:
+    shown = RUNNER.invoke(app, ["bench", "--help"], env={"COLUMNS": "80"})
+    assert "about half a minute" in " ".join(shown.stdout.split())
+    assert _bench_view.banner(_bench.Plan(), as_default=True).startswith(
+        "Measuring 40 cases, about half a minute; "
+    )
+    ran = RUNNER.invoke(app, ["bench", *QUICK, "--sizes", "64", "--concurrency", "1"])
+    assert ran.stderr.startswith("Measuring 4 cases; ")
+
+
+@pytest.mark.parametrize(
+    ("text", "fields"),
+    [
+        ("h2d=25e9,d2h=24e9", {"h2d_bytes_per_s": 25 * 10**9, "d2h_bytes_per_s": 24 * 10**9}),
+        ("h2d=25GB, d2h=1.5GB/s", {"h2d_bytes_per_s": 25 * 10**9, "d2h_bytes_per_s": 15 * 10**8}),
+        ("latency_us=8,submit_us=1.9", {"latency_ns": 8000, "submit_ns": 1900}),
+        ("latency_ns=8000,submit_ns=1900", {"latency_ns": 8000, "submit_ns": 1900}),
+        ("h2d=0,d2h=1e6", {"h2d_bytes_per_s": 0, "d2h_bytes_per_s": 10**6}),
+    ],
+)
+def test_a_link_in_every_spelling(text: str, fields: dict[str, int]) -> None:
+    assert _app._link_fields(text) == fields
 
 
 @pytest.mark.usefixtures("corrupt")
@@ -167,8 +242,6 @@ def test_link_sets_the_simulators_speed_and_restores_it(tmp_path: Path) -> None:
 def test_link_is_refused_on_a_real_library(monkeypatch: pytest.MonkeyPatch) -> None:
     import dataclasses
 
-    from npu_xfer.cli import _app
-
     real = dataclasses.replace(choose_library(), simulated=False)
     monkeypatch.setattr(_app, "choose_library", lambda: real)
     ran = RUNNER.invoke(app, ["bench", *QUICK, "--sizes", "64", "--link", "h2d=1e9"])
@@ -182,6 +255,13 @@ def test_link_is_refused_on_a_real_library(monkeypatch: pytest.MonkeyPatch) -> N
         (["--sizes", "4Kx"], "'4Kx' is not a size"),
         (["--sizes", "0"], "0 bytes"),
         (["--sizes", "1GiB"], "limit of 512 MiB"),
+        (["--sizes", "1TiB"], "--memory"),
+        (["--link", "h2d=25"], "'h2d=25' is 25 bytes per second"),
+        (["--link", "d2h=25"], "such as d2h=25e9 or d2h=25GB"),
+        (["--link", "h2d=nan"], "'h2d=nan'"),
+        (["--link", "h2d=1e99"], "'h2d=1e99'"),
+        (["--link", "latency_us=2GB"], "'latency_us=2GB'"),
+        (["--link", "latency_us=2,latency_ns=3"], "'latency_ns=3'"),
         (["--concurrency", "1,0"], "'1,0'"),
         (["--concurrency", "many"], "'many'"),
         (["--loop", "curio"], "'curio'"),

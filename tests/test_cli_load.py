@@ -229,15 +229,15 @@ def _bad_files(folder: Path) -> dict[str, str]:
     return {
         "damaged.npz": "tensor 'x': ",
         "short.npz": "not an .npz archive",
-        "objects.npz": "tensor 'thing': ",
-        "objects.npy": "",
+        "objects.npz": "tensor 'thing': its type is object, ",
+        "objects.npy": "its type is object, which holds Python objects, and these have no bytes to move; ",
         "text.npy": "magic bytes",
         "cut.npy": "",
         "text.safetensors": "",
         "cut.safetensors": "",
         "empty.safetensors": "",
         "model.bin": "accepted: .npy, .npz, .safetensors",
-        "folder.npy": "directory",
+        "folder.npy": "this is a folder without a .npy, .npz or .safetensors file; name a file",
         "gone.npy": "No such file",
     }
 
@@ -253,6 +253,44 @@ def test_every_unreadable_file_is_named_and_the_rest_is_moved(tmp_path: Path) ->
         assert f"npu-xfer: {tmp_path / name}: " in ran.stderr, name
     assert data["files"][-1]["verified"] is True
     assert len(ran.stderr.splitlines()) == len(bad)
+
+
+def test_a_folder_is_named_and_so_is_a_file_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    np.save(tmp_path / "b.npy", np.arange(3))
+    np.save(tmp_path / "a.npy", np.arange(3))
+    monkeypatch.chdir(tmp_path)
+    ran, data = _load(tmp_path, ".")
+    assert ran.exit_code == 1
+    assert data["files"][0]["file"] == "."
+    assert "npu-xfer: .: this is a folder; name the files in it, such as a.npy" in ran.stderr
+    assert [line.split()[0] for line in ran.stdout.splitlines() if "NOT READ" in line] == ["."]
+
+
+@pytest.mark.sim_control
+def test_alike_failures_are_told_once(tmp_path: Path) -> None:
+    if not sim.is_active():
+        pytest.skip("only the simulator fails on request")
+    arrays: dict[str, Any] = {f"t{n}": np.arange(1000 + n) for n in range(6)}
+    np.savez(tmp_path / "x.npz", **arrays)
+    with zipfile.ZipFile(tmp_path / "x.npz", "a") as archive:
+        np.save(tmp_path / "objects.npy", np.array([{}], dtype=object), allow_pickle=True)
+        archive.write(tmp_path / "objects.npy", "object.npy")
+    for nth in range(1, 5):
+        sim.fail_copy(507011, direction="h2d", nth=nth)
+    sim.fail_copy(507012, direction="h2d", nth=5)
+    try:
+        ran, data = _load(tmp_path, tmp_path / "x.npz", "--in-flight", "1")
+    finally:
+        sim.clear_faults()
+    assert ran.exit_code == 1
+    failures = [tensor["failure"] for tensor in data["files"][0]["tensors"]]
+    assert sum("507011" in (text or "") for text in failures) == 4
+    said = [line for line in ran.stderr.splitlines() if "x.npz: " in line]
+    assert len(said) == 4, said
+    assert sum("507011" in line for line in said) == 1
+    assert sum("507012" in line for line in said) == 1
+    assert sum("'object'" in line for line in said) == 1
+    assert sum("x.npz: and 3 more tensors failed in the same way; --json" in line for line in said) == 1
 
 
 def test_a_file_that_cannot_be_opened_keeps_its_cause(tmp_path: Path) -> None:

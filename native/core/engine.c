@@ -30,7 +30,8 @@ static int open_device(struct npux_engine *e, struct npux_err *err)
     if (code != ACL_SUCCESS)
         return npux_runtime_fail(acl, err, code, "aclrtGetDeviceCount");
     if (e->opts.device < 0 || (uint32_t)e->opts.device >= n_devices)
-        return npux_fail(err, -ENODEV, "open", "device %d was asked for, this process sees %u (numbered from 0)",
+        return npux_fail(err, -ENODEV, "open",
+                         "device %d was asked for, this process sees %u (numbered from 0)",
                          (int)e->opts.device, n_devices);
     code = acl->aclrtSetDevice(e->opts.device);
     if (code != ACL_SUCCESS)

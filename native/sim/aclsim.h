@@ -4,9 +4,12 @@
  * the library is not the simulator.
  *
  * Environment, read once at the first call of any function of the library:
- *   ACLSIM_DEVICES        number of devices, default 1
- *   ACLSIM_DEVICE_MEMORY  bytes of each device, plain or with KiB, MiB, GiB; default 32GiB
- *   ACLSIM_LINK           for example "h2d=25e9,d2h=25e9,d2d=1e12,latency_us=8,submit_us=1.9,move=0"
+ *   ACLSIM_DEVICES        number of devices, 1 to 64; default 1
+ *   ACLSIM_DEVICE_MEMORY  bytes of each device, plain or with KiB, MiB, GiB, TiB; default 32GiB
+ *   ACLSIM_LINK           for example "h2d=25e9,d2h=25e9,d2d=1e12,latency_us=8,submit_us=1.9,move=0"; also
+ *                         latency_ns and submit_ns. A rate is 0 (no limit) or 1e6 or more.
+ * Any other value is one line on standard error, and every aclInit returns ACL_ERROR_INVALID_PARAM with this
+ * line as its text. Calls that need no aclInit use the default instead.
  *
  * Threads: every function may be called from any thread, with or without an ACL context.
  * Locks:   taken inside; no function here blocks on simulated work.

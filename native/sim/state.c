@@ -2,7 +2,8 @@
  *
  * Threads: any. Locks: its own init_mu for the aclInit count; sim_once is a pthread_once.
  * Owns:    the one struct sim_state, the copy of the aclInit configuration.
- * Invariant: the environment is read once, before the first other action of the library.
+ * Invariant: the environment is read once, before the first other action of the library. A bad value in it
+ *          keeps the default, for calls that need no aclInit, and makes every aclInit fail with its text.
  */
 #include "sim/sim.h"
 
@@ -84,60 +85,135 @@ bool sim_cond_wait_until(pthread_cond_t *cv, uint64_t deadline_ns)
 
 /* --- environment --- */
 
-static uint64_t parse_bytes(const char *text, uint64_t fallback)
+#define MEMORY_FORMS "bytes as a whole number above 0, or one with KiB, MiB, GiB or TiB"
+#define LINK_FORMS                                                                                   \
+    "h2d, d2h and d2d in bytes per second (0 for no limit, or 1e6 or more), latency_us, submit_us, " \
+    "latency_ns, submit_ns, and move=0 or move=1, such as h2d=25e9,d2h=25e9,latency_us=8"
+
+/* The first bad variable, or "". Written in sim_once, before any reader. */
+static char env_fault[768];
+
+static void env_refuse(const char *name, const char *value, const char *accepted)
+{
+    char line[sizeof(env_fault)];
+
+    snprintf(line, sizeof(line), "aclsim: %s=%.256s is not valid; accepted: %s", name, value, accepted);
+    fprintf(stderr, "%s\n", line);
+    if (env_fault[0] == '\0')
+        memcpy(env_fault, line, sizeof(line));
+}
+
+/* NULL when the variable is unset or empty, which both keep the default. */
+static const char *env_value(const char *name)
+{
+    const char *value = getenv(name);
+
+    return value != NULL && *value != '\0' ? value : NULL;
+}
+
+/* Digits only: strtoull alone would take a sign and blanks. *end is behind them. */
+static bool parse_whole(const char *text, const char **end, uint64_t *value)
+{
+    char *stop;
+
+    if (*text < '0' || *text > '9')
+        return false;
+    errno = 0;
+    *value = strtoull(text, &stop, 10);
+    *end = stop;
+    return errno == 0;
+}
+
+static uint32_t read_n_devices(void)
+{
+    const char *text = env_value("ACLSIM_DEVICES"), *end;
+    char accepted[64];
+    uint64_t count;
+
+    if (text == NULL)
+        return 1;
+    if (parse_whole(text, &end, &count) && *end == '\0' && count >= 1 && count <= SIM_MAX_DEVICES)
+        return (uint32_t)count;
+    snprintf(accepted, sizeof(accepted), "a whole number from 1 to %d", (int)SIM_MAX_DEVICES);
+    env_refuse("ACLSIM_DEVICES", text, accepted);
+    return 1;
+}
+
+static uint64_t read_device_bytes(uint64_t fallback)
 {
     static const struct {
         const char *suffix;
         uint64_t unit;
-    } units[] = {{"", 1}, {"KiB", 1u << 10}, {"MiB", 1u << 20}, {"GiB", 1u << 30}};
-    char *end;
-    unsigned long long value;
+    } units[] = {{"", 1},
+                 {"KiB", UINT64_C(1) << 10},
+                 {"MiB", UINT64_C(1) << 20},
+                 {"GiB", UINT64_C(1) << 30},
+                 {"TiB", UINT64_C(1) << 40}};
+    const char *text = env_value("ACLSIM_DEVICE_MEMORY"), *end;
+    uint64_t value;
 
-    if (text == NULL || *text == '\0')
+    if (text == NULL)
         return fallback;
-    value = strtoull(text, &end, 10);
-    for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++)
-        if (strcmp(end, units[i].suffix) == 0 && value > 0)
-            return value * units[i].unit;
-    fprintf(stderr, "aclsim: cannot read ACLSIM_DEVICE_MEMORY=%s\n", text);
+    if (parse_whole(text, &end, &value) && value > 0)
+        for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++)
+            if (strcmp(end, units[i].suffix) == 0 && value <= UINT64_MAX / units[i].unit)
+                return value * units[i].unit;
+    env_refuse("ACLSIM_DEVICE_MEMORY", text, MEMORY_FORMS);
     return fallback;
 }
 
-static void parse_link_item(const char *key, double value, struct aclsim_link *link)
+static bool set_link_item(const char *key, double value, struct aclsim_link *link)
 {
-    if (strcmp(key, "h2d") == 0)
-        link->h2d_bytes_per_s = (uint64_t)value;
-    else if (strcmp(key, "d2h") == 0)
-        link->d2h_bytes_per_s = (uint64_t)value;
-    else if (strcmp(key, "d2d") == 0)
-        link->d2d_bytes_per_s = (uint64_t)value;
-    else if (strcmp(key, "latency_us") == 0)
-        link->latency_ns = (uint64_t)(value * 1000.0);
-    else if (strcmp(key, "submit_us") == 0)
-        link->submit_ns = (uint64_t)(value * 1000.0);
-    else if (strcmp(key, "move") == 0)
-        link->move_bytes = value != 0;
-    else
-        fprintf(stderr, "aclsim: unknown key %s in ACLSIM_LINK\n", key);
+    const struct {
+        const char *key;
+        uint64_t *field;
+        double scale, least; /* least: of a value that is not 0 */
+    } items[] = {{"h2d", &link->h2d_bytes_per_s, 1, 1e6}, {"d2h", &link->d2h_bytes_per_s, 1, 1e6},
+                 {"d2d", &link->d2d_bytes_per_s, 1, 1e6}, {"latency_ns", &link->latency_ns, 1, 0},
+                 {"submit_ns", &link->submit_ns, 1, 0},   {"latency_us", &link->latency_ns, 1000, 0},
+                 {"submit_us", &link->submit_ns, 1000, 0}};
+
+    for (size_t i = 0; i < sizeof(items) / sizeof(items[0]); i++)
+        if (strcmp(key, items[i].key) == 0) {
+            *items[i].field = (uint64_t)(value * items[i].scale);
+            return value == 0 || value >= items[i].least;
+        }
+    link->move_bytes = value != 0;
+    return strcmp(key, "move") == 0 && (value == 0 || value == 1);
 }
 
-static void parse_link(const char *text, struct aclsim_link *link)
+/* False for a text that is not a list of KEY=NUMBER. */
+static bool parse_link(const char *text, struct aclsim_link *link)
 {
     char copy[512], *save = NULL;
 
-    snprintf(copy, sizeof(copy), "%s", text != NULL ? text : "");
+    if (snprintf(copy, sizeof(copy), "%s", text) >= (int)sizeof(copy))
+        return false;
     for (char *item = strtok_r(copy, ",", &save); item != NULL; item = strtok_r(NULL, ",", &save)) {
-        char *equals = strchr(item, '=');
+        char *equals = strchr(item, '='), *end;
         double value;
 
-        if (equals == NULL) {
-            fprintf(stderr, "aclsim: no value for %s in ACLSIM_LINK\n", item);
-            continue;
-        }
+        if (equals == NULL || equals[1] == '\0')
+            return false;
         *equals = '\0';
-        value = strtod(equals + 1, NULL);
-        parse_link_item(item, value > 0 ? value : 0, link);
+        value = strtod(equals + 1, &end);
+        /* Up to 1e15, which has room for the factor 1000; written so that a NaN is refused. */
+        if (*end != '\0' || !(value >= 0 && value <= 1e15) || !set_link_item(item, value, link))
+            return false;
     }
+    return true;
+}
+
+static struct aclsim_link read_link(void)
+{
+    const struct aclsim_link fallback = {.move_bytes = 1};
+    struct aclsim_link link = fallback;
+    const char *text = env_value("ACLSIM_LINK");
+
+    if (text == NULL || parse_link(text, &link))
+        return link;
+    env_refuse("ACLSIM_LINK", text, LINK_FORMS);
+    return fallback;
 }
 
 /* Engine threads run this library's code for ever, so dlclose must not unmap it. */
@@ -151,18 +227,17 @@ static void stay_loaded(void)
 
 static void init_once(void)
 {
-    struct aclsim_link link = {.move_bytes = 1};
+    struct aclsim_link link;
     pthread_mutexattr_t attr;
-    unsigned long count = parse_bytes(getenv("ACLSIM_DEVICES"), 1);
 
     stay_loaded();
     pthread_mutexattr_init(&attr);
     pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_ADAPTIVE_NP); /* held for well under a microsecond */
     pthread_mutex_init(&sim.mu, &attr);
     pthread_mutexattr_destroy(&attr);
-    sim.n_devices = count > SIM_MAX_DEVICES ? SIM_MAX_DEVICES : (uint32_t)count;
-    sim.device_bytes = parse_bytes(getenv("ACLSIM_DEVICE_MEMORY"), UINT64_C(32) << 30);
-    parse_link(getenv("ACLSIM_LINK"), &link);
+    sim.n_devices = read_n_devices();
+    sim.device_bytes = read_device_bytes(UINT64_C(32) << 30);
+    link = read_link();
     for (int32_t d = 0; d < SIM_MAX_DEVICES; d++) {
         sim.dev[d].id = d;
         sim.dev[d].link = link;
@@ -216,8 +291,11 @@ aclError aclInit(const char *config_path)
 {
     SIM_CALL(aclInit);
     aclError code;
-    char *config = read_config(config_path, &code);
+    char *config;
 
+    if (env_fault[0] != '\0')
+        return sim_fail(ACL_ERROR_INVALID_PARAM, "EH0001", "%s", env_fault);
+    config = read_config(config_path, &code);
     if (config == NULL)
         return code;
     pthread_mutex_lock(&init_mu);

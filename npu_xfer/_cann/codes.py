@@ -417,7 +417,7 @@ def code_name(code: int) -> str:
     return code_info(code).name
 
 
-_ARRAYS_REMEDY = "drop device arrays that are no longer needed; stats().device_used_nbytes says what they hold"
+_ARRAYS_REMEDY = "drop device arrays that are no longer needed; see stats().device_used_nbytes"
 
 
 def acl_error(call: str, code: int, message: str | None = None) -> AclError:

@@ -20,6 +20,10 @@ def main() -> None:
         package = (error.name or "").partition(".")[0]
         if package not in _EXTRA:
             raise
-        print(f"npu-xfer needs {package}: pip install 'npu-xfer[cli]'", file=sys.stderr)
+        print(
+            f"npu-xfer needs {package}: pip install typer rich safetensors "
+            "(the packages of the extra npu-xfer[cli])",
+            file=sys.stderr,
+        )
         raise SystemExit(2) from None
     app(prog_name="npu-xfer")

@@ -1,6 +1,7 @@
 """The command line itself: options, and which text or status each outcome gives.
 
-Exit status: 0 when everything worked, 1 when something failed or came back wrong, 2 for a wrong command line.
+Exit status: 0 when everything worked, 1 when something failed or came back wrong, 2 for a wrong command line,
+130 after Ctrl-C.
 """
 
 # typer reads the annotations of this file when the program runs, so that they are not postponed here.
@@ -20,10 +21,20 @@ from npu_xfer._library import choose_library
 from npu_xfer._settings import MIB, format_nbytes, parse_nbytes
 from npu_xfer._types import LibraryInfo
 from npu_xfer.cli import _bench, _bench_view, _info, _load, _load_view
-from npu_xfer.cli._common import LOOPS, Screen, progress_bar, provenance, version_text, write_json
+from npu_xfer.cli._common import (
+    LOOPS,
+    Screen,
+    first_cause,
+    progress_bar,
+    provenance,
+    version_text,
+    write_json,
+)
 from npu_xfer.errors import XferError
 
 __all__ = ["app"]
+
+_INTERRUPTED = 130  # what a shell makes of SIGINT
 
 app = typer.Typer(
     name="npu-xfer",
@@ -145,23 +156,53 @@ def _list_of_counts(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in parts)
 
 
-def _link_fields(text: str) -> dict[str, Any]:
-    """Arguments of sim.set_link from "h2d=25e9,d2h=25e9,latency_ns=2000"."""
-    names = {name.removesuffix("_bytes_per_s"): name for name in ("h2d_bytes_per_s", "d2h_bytes_per_s")}
-    names |= {"latency_ns": "latency_ns", "submit_ns": "submit_ns"}
-    found: dict[str, Any] = {}
+# Key on the command line: argument of sim.set_link, and how many of its units one of the key's is. The
+# spellings of ACLSIM_LINK are among them.
+_LINK_KEYS = {
+    "h2d": ("h2d_bytes_per_s", 1),
+    "d2h": ("d2h_bytes_per_s", 1),
+    "latency_us": ("latency_ns", 1000),
+    "submit_us": ("submit_ns", 1000),
+    "latency_ns": ("latency_ns", 1),
+    "submit_ns": ("submit_ns", 1),
+}
+_LEAST_RATE = 10**6  # a default run at less would take hours, and is a rate in GB/s taken for bytes
+_LINK_FORMS = (
+    "h2d=RATE and d2h=RATE in bytes per second, such as h2d=25e9 or h2d=25GB, and latency_us, submit_us, "
+    "latency_ns or submit_ns=NUMBER"
+)
+
+
+def _link_number(key: str, value: str) -> float:
+    try:
+        number = float(value)
+    except ValueError:
+        if key not in {"h2d", "d2h"}:
+            raise
+        number = float(parse_nbytes(value.strip().removesuffix("/s")))
+    if not 0 <= number < 1e18:  # so written that a NaN is refused
+        raise ValueError("out of range")
+    return number
+
+
+def _link_fields(text: str) -> dict[str, int]:
+    """Arguments of sim.set_link from "h2d=25e9,d2h=25GB,latency_us=2"."""
+    found: dict[str, int] = {}
     for part in text.split(","):
         key, _, value = part.strip().partition("=")
         try:
-            found[names[key]] = int(float(value))
-            if found[names[key]] < 0:
-                raise ValueError("negative")
-        except (KeyError, ValueError, OverflowError):
+            field, factor = _LINK_KEYS[key]
+            number = _link_number(key, value)
+        except (KeyError, ValueError):
+            raise ValueError(f"--link: {part!r} is not valid; accepted: {_LINK_FORMS}") from None
+        if field in found:
+            raise ValueError(f"--link: {part!r} sets {field} for the second time; accepted: each once")
+        if field.endswith("_bytes_per_s") and 0 < number < _LEAST_RATE:
             raise ValueError(
-                f"{part!r} is not a part of a link; accepted: "
-                + ", ".join(f"{name}=NUMBER" for name in names)
-                + " (bytes per second, nanoseconds)"
-            ) from None
+                f"--link: {part!r} is {number:g} bytes per second; accepted: 0 for no limit, or "
+                f"{_LEAST_RATE} or more, such as {key}=25e9 or {key}=25GB"
+            )
+        found[field] = round(number * factor)
     return found
 
 
@@ -173,7 +214,8 @@ def _modelled_link(link: str | None, library: LibraryInfo) -> Iterator[None]:
     fields = _link_fields(link)
     if not library.simulated:
         raise ValueError("--link changes the simulator's link; this library is a real one")
-    with sim.set_link(**fields):
+    arguments: dict[str, Any] = {**fields}
+    with sim.set_link(**arguments):
         yield
 
 
@@ -185,7 +227,8 @@ def _bench_epilog() -> str:
         "  npu-xfer bench --sizes 4KiB,1MiB --concurrency 1,8,64 --verify\n"
         "  npu-xfer bench --loop trio --json bench.json\n"
         "  npu-xfer bench --link h2d=25e9,d2h=25e9      (simulator only)\n\n"
-        f"The default sizes are {sizes}."
+        f"The default sizes are {sizes}; this run takes about half a minute.\n"
+        "Ctrl-C ends a run early: what was finished is printed, and written with --json."
     )
 
 
@@ -216,13 +259,18 @@ def bench(
     ] = False,
     link: Annotated[
         str | None,
-        typer.Option("--link", metavar="MODEL", help="Speed of the simulator's link in bytes per second."),
+        typer.Option(
+            "--link",
+            metavar="MODEL",
+            help="Simulator only: bytes per second and latencies, such as h2d=25e9,d2h=25GB,latency_us=8.",
+        ),
     ] = None,
     json_file: JsonOption = None,
 ) -> None:
     """Measure copies: both directions, page-locked and ordinary memory, several sizes.
 
-    Ends with status 1 when a copy fails or, with --verify, arrives wrong.
+    With the default options this takes about half a minute. Ends with status 1 when a copy fails or, with
+    --verify, arrives wrong.
     """
     screen = Screen(results_to_stderr=json_file == "-")
     with _outcomes(screen):
@@ -238,18 +286,32 @@ def bench(
         n_cases = len(plan.cases())
         library = choose_library()
         screen.notice(library)
-        with _modelled_link(link, library), progress_bar(screen, MofNCompleteColumn()) as bar:
-            results = _bench.run(plan, device=device, loop=loop, on_case=_Watch(bar, n_cases).case)
-    screen.show(_bench_view.table(results))
-    screen.out.print()
-    screen.notice(library)
-    for note in _bench_view.footnotes(plan, results):
-        screen.say(note)
+        results: list[_bench.Result] = []
+        interrupted = False
+        with _modelled_link(link, library):
+            screen.remark(_bench_view.banner(plan, as_default=plan == _bench.Plan()))
+            try:
+                with progress_bar(screen, MofNCompleteColumn()) as bar:
+                    watch = _Watch(bar, n_cases)
+                    _bench.run(plan, device=device, loop=loop, on_case=watch.case, on_result=results.append)
+            except BaseException as error:
+                # trio's comes inside exception groups.
+                if not isinstance(first_cause(error), KeyboardInterrupt):
+                    raise
+                interrupted = True
+    if results:
+        screen.show(_bench_view.table(results), whole=True)
+        screen.out.print()
+        screen.notice(library)
+        for note in _bench_view.footnotes(plan, results):
+            screen.say(note)
     context = provenance(library) | {"device": device, "loop": loop, "link": link}
-    _save(screen, json_file, _bench_view.as_json(plan, results, context))
+    _save(screen, json_file, _bench_view.as_json(plan, results, context, interrupted=interrupted))
     failed = [result for result in results if result.failure is not None]
     for result in failed:
         screen.complain(f"{result.case}: {result.failure}")
+    if interrupted:
+        _fail(screen, f"interrupted: {len(results)} of {n_cases} cases were finished", _INTERRUPTED)
     if failed:
         raise typer.Exit(1)
 
@@ -288,7 +350,9 @@ class _Watch:
 )
 def load(
     files: Annotated[
-        list[Path] | None, typer.Argument(metavar="FILE...", help=".npy, .npz or .safetensors files.")
+        list[Path] | None,
+        # Hidden: typer would list it as "FILE <list[Path]>". The usage line and the text below name it.
+        typer.Argument(metavar="FILE", hidden=True),
     ] = None,
     demo: Annotated[
         bool, typer.Option("--demo", help="Move a made-up set of arrays; needs no file.")
@@ -304,6 +368,8 @@ def load(
     json_file: JsonOption = None,
 ) -> None:
     """Move every tensor of each FILE to the device and back, and compare SHA-256 of the bytes.
+
+    Each FILE is a .npy, .npz or .safetensors file.
 
     Each direction is timed alone, without reading the file and without hashing. The first file also pays for
     allocating device and page-locked memory. Ends with status 1 when a file cannot be read or a byte differs.

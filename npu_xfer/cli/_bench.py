@@ -88,7 +88,8 @@ class Plan:
         if too_large:
             raise ValueError(
                 f"one array of {format_nbytes(too_large[0])} is more than the limit of "
-                f"{format_nbytes(self.memory_nbytes)} for host arrays"
+                f"{format_nbytes(self.memory_nbytes)} for host arrays; raise the limit with --memory, "
+                "or pick smaller --sizes"
             )
         return [
             Case(direction, memory, nbytes, concurrency, min(concurrency, self.memory_nbytes // nbytes))
@@ -247,13 +248,12 @@ async def _run(
     plan: Plan,
     device: int,
     on_case: Callable[[Case], None],
-) -> list[Result]:
-    results: list[Result] = []
+    on_result: Callable[[Result], None],
+) -> None:
     async with Scheduler(device) as xfer:
         for case in plan.cases():
             on_case(case)
             result = Result(case)
-            results.append(result)
             try:
                 await _measure(xfer, plan, result)
             except Exception as error:
@@ -261,9 +261,11 @@ async def _run(
                 if not isinstance(cause, XferError):
                     raise
                 result.failure = str(cause)
+                on_result(result)
                 if isinstance(cause, EngineDead):
                     break
-    return results
+            else:
+                on_result(result)
 
 
 def run(
@@ -272,11 +274,12 @@ def run(
     device: int,
     loop: str,
     on_case: Callable[[Case], None],
-) -> list[Result]:
+    on_result: Callable[[Result], None],
+) -> None:
     """Measures every case of the plan, in order, in a new event loop.
 
-    `on_case` is called before each case. A case whose copies fail or
-    arrive wrong says so in its result, and the next one is tried. Raises XferError when the device cannot be
-    opened, ValueError for a loop that is not installed.
+    `on_case` is called before each case, `on_result` after it, so that an interrupted run keeps what it
+    finished. A case whose copies fail or arrive wrong says so in its result, and the next one is tried.
+    Raises XferError when the device cannot be opened, ValueError for a loop that is not installed.
     """
-    return run_in_loop(loop, functools.partial(_run, plan, device, on_case))
+    run_in_loop(loop, functools.partial(_run, plan, device, on_case, on_result))

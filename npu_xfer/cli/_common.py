@@ -10,19 +10,22 @@ import os
 import platform
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anyio
 import numpy as np
 from rich.console import Console
+from rich.measure import Measurement
 from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
+from rich.text import Text
 
 import npu_xfer
 from npu_xfer._settings import format_nbytes, parse_nbytes, settings
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator
+    from collections.abc import Awaitable, Callable, Container, Iterator, Sequence
     from typing import TypeVar
 
     from rich.table import Table
@@ -48,6 +51,7 @@ __all__ = [
 NOTICE = "SIMULATOR: copies stay in this host's memory; speeds say nothing about an NPU."
 LOOPS = ("asyncio", "uvloop", "trio")
 _GIT_TIMEOUT_S = 5.0
+_WIDEST = 10_000
 
 
 class Screen:
@@ -60,12 +64,43 @@ class Screen:
 
     def say(self, text: str, style: str | None = None) -> None:
         """Prints one paragraph of results, wrapped at the terminal's width."""
-        self.out.print(text, style=style, markup=False)
+        for line in self._wrapped(text, ""):
+            self.out.print(line, style=style, markup=False, soft_wrap=True)
 
-    def show(self, table: Table) -> None:
-        """Prints a table, without the blanks that would pad its last column."""
+    def _wrapped(self, text: str, indent: str) -> list[str]:
+        """Lines of at most the terminal's width, where words allow it: a path is never cut in two."""
+        return textwrap.wrap(
+            text,
+            self.out.width,
+            initial_indent=indent,
+            subsequent_indent=" " * len(indent),
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+
+    def facts(self, rows: Sequence[tuple[str, str]], *, whole: Container[str] = ()) -> None:
+        """Prints a name and a text in each row; the texts begin in one column. Those of the names in `whole`
+        stay in one line, so that a path with blanks can be copied too."""
+        widest = max(len(name) for name, _ in rows)
+        for name, text in rows:
+            indent = " " * (widest + 2)
+            lines = [indent + text] if name in whole else self._wrapped(text, indent) or [indent]
+            lines[0] = f"{name:{widest}}  {lines[0][len(indent) :]}"
+            first = Text(lines[0])
+            first.stylize("bold", 0, len(name))
+            for line in (first, *lines[1:]):
+                self.out.print(line, markup=False, soft_wrap=True)
+
+    def show(self, table: Table, *, whole: bool = False) -> None:
+        """Prints a table, without the blanks that would pad its last column.
+
+        A `whole` one runs over the terminal's edge, where it must, rather than lose digits.
+        """
+        if whole:
+            options = self.out.options.update(max_width=_WIDEST)
+            table.width = Measurement.get(self.out, options, table).maximum
         with self.out.capture() as captured:
-            self.out.print(table)
+            self.out.print(table, crop=not whole)
         for line in captured.get().splitlines():
             self.out.file.write(line.rstrip() + "\n")
 
@@ -74,6 +109,10 @@ class Screen:
         if info.simulated:
             self.say(NOTICE, style="bold yellow")
             self.out.print()
+
+    def remark(self, text: str) -> None:
+        """Prints one line about the progress, on standard error."""
+        self.err.print(text, markup=False, soft_wrap=True)
 
     def complain(self, text: str) -> None:
         """Prints one error on standard error, unwrapped so that it can be searched for."""

@@ -185,26 +185,22 @@ def _capabilities(library: Library, faults_known: bool | None) -> tuple[Capabili
 
 
 def draw(report: Report, screen: Screen) -> None:
-    """Prints the report as three short tables."""
+    """Prints the facts and two short tables."""
     if report.notice:
         screen.say(report.notice, style="bold yellow")
         screen.out.print()
-    facts = Table(box=None, show_header=False, pad_edge=False)
-    facts.add_column(style="bold", no_wrap=True)
-    facts.add_column(overflow="fold")
     versions = ", ".join(f"{name} {text}" for name, text in report.versions.items())
+    asked = "auto (the default)" if report.requested == "auto" else f"{report.requested} (NPU_XFER_LIBRARY)"
     rows = (
         ("npu-xfer", f"{report.npu_xfer} ({report.python}, numpy {report.numpy})"),
         ("platform", report.platform),
         ("library", report.path),
         ("simulated", "yes" if report.simulated else "no"),
-        ("asked for", f"{report.requested} (NPU_XFER_LIBRARY)"),
+        ("asked for", asked),
         ("why", report.reason),
         ("versions", versions or "not told"),
     )
-    for row in rows:
-        facts.add_row(*row)
-    screen.show(facts)
+    screen.facts(rows, whole={"library"})
     if report.devices:
         screen.out.print()
         screen.show(_device_table(report))

@@ -50,6 +50,8 @@ class TensorReport:
     """Of the bytes that came back from the device."""
 
     failure: str | None = None
+    failure_kind: str | None = None
+    """What failures of the same kind share; None for one that is like no other."""
 
     @property
     def verified(self) -> bool:
@@ -77,13 +79,18 @@ class FileReport:
         return self.failure is None and all(tensor.verified for tensor in self.tensors)
 
     def failures(self) -> list[str]:
-        """One sentence for each thing that went wrong, naming file and tensor."""
+        """What went wrong, naming file and tensor: the first of each kind whole, of the others the number."""
         found = [f"{self.name}: {self.failure}"] if self.failure is not None else []
-        return found + [
-            f"{self.name}: tensor {tensor.name!r}: {tensor.failure or 'not verified'}"
-            for tensor in self.tensors
-            if not tensor.verified
-        ]
+        kinds: dict[str, list[TensorReport]] = {}
+        for tensor in self.tensors:
+            if not tensor.verified:
+                kinds.setdefault(tensor.failure_kind or f"only {tensor.name!r}", []).append(tensor)
+        for first, *others in kinds.values():
+            found.append(f"{self.name}: tensor {first.name!r}: {first.failure or 'not verified'}")
+            if others:
+                some = "1 more tensor" if len(others) == 1 else f"{len(others)} more tensors"
+                found.append(f"{self.name}: and {some} failed in the same way; --json FILE lists them all")
+        return found
 
 
 class _Tensor:
@@ -94,8 +101,10 @@ class _Tensor:
         self.sent = hashlib.sha256()
         self.back = hashlib.sha256()
 
-    def fail(self, text: str) -> None:
-        self.report.failure = self.report.failure or text
+    def fail(self, text: str, kind: str | None = None) -> None:
+        """Keeps the first failure only."""
+        if self.report.failure is None:
+            self.report.failure, self.report.failure_kind = text, kind
 
     def finish(self) -> None:
         report = self.report
@@ -157,7 +166,7 @@ class _Loader:
             try:
                 array = await anyio.to_thread.run_sync(entry.open)
             except UnreadableError as error:
-                tensor.fail(str(error))
+                tensor.fail(str(error), f"unreadable: {error}")
                 self._advance(entry.nbytes)
                 continue
             tensor.report.shape = array.shape
@@ -196,7 +205,7 @@ class _Loader:
                 try:
                     await act(piece)
                 except XferError as error:
-                    piece.tensor.fail(str(error))
+                    piece.tensor.fail(str(error), f"{type(error).__name__} {error.code}")
 
         start_ns = time.perf_counter_ns()
         async with anyio.create_task_group() as group:

@@ -35,7 +35,8 @@ def table(reports: Sequence[FileReport]) -> Table:
     for heading in ("tensors", "bytes", "H2D GB/s", "D2H GB/s"):
         drawn.add_column(heading, justify="right", no_wrap=True)
     drawn.add_column("verified", no_wrap=True)
-    names = [PurePath(report.name).name for report in reports]
+    # "." and "/" have no last part.
+    names = [PurePath(report.name).name or report.name for report in reports]
     if len(set(names)) < len(names):
         names = [report.name for report in reports]
     for name, report in zip(names, reports, strict=True):

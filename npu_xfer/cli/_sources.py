@@ -14,7 +14,7 @@ import math
 import zipfile
 import zlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -71,6 +71,8 @@ class Entry:
 @contextlib.contextmanager
 def open_entries(path: Path) -> Iterator[list[Entry]]:
     """The tensors of a file, which stays open inside the with block. Raises UnreadableError."""
+    if path.is_dir():
+        raise UnreadableError(_about_folder(path))
     readers = {".npy": _open_npy, ".npz": _open_npz, ".safetensors": _open_safetensors}
     reader = readers.get(path.suffix.lower())
     if reader is None:
@@ -86,11 +88,38 @@ def open_entries(path: Path) -> Iterator[list[Entry]]:
         context.__exit__(None, None, None)
 
 
+def _about_folder(path: Path) -> str:
+    try:
+        inside = sorted(file for file in path.iterdir() if file.suffix.lower() in SUFFIXES)
+    except OSError as error:
+        return f"this is a folder that cannot be listed: {error.strerror or error}"
+    if not inside:
+        return f"this is a folder without a {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]} file; name a file"
+    return f"this is a folder; name the files in it, such as {inside[0]}"
+
+
 def _movable(array: NDArray[Any]) -> NDArray[Any]:
     """The same bytes under a type that a scheduler takes."""
     if array.dtype.hasobject:
-        raise UnreadableError("it holds Python objects, which have no bytes to move")
+        raise UnreadableError(_about_objects(array.dtype))
     return array if array.dtype.isnative else array.view(array.dtype.newbyteorder("="))
+
+
+def _about_objects(dtype: np.dtype[Any]) -> str:
+    return (
+        f"its type is {dtype}, which holds Python objects, and these have no bytes to move; save it as "
+        "numbers, such as numpy.save(FILE, array.astype('float32'))"
+    )
+
+
+def _npy_dtype(file: IO[bytes]) -> np.dtype[Any] | None:
+    """The type that an .npy file's header names; None for a header of another kind."""
+    readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+    try:
+        reader = readers.get(np.lib.format.read_magic(file))
+        return None if reader is None else reader(file)[2]
+    except (ValueError, EOFError):
+        return None  # numpy says it better when it is asked for the whole array
 
 
 @contextlib.contextmanager
@@ -98,6 +127,10 @@ def _open_npy(path: Path) -> Iterator[list[Entry]]:
     with path.open("rb") as file:
         if file.read(len(_NPY_MAGIC)) != _NPY_MAGIC:
             raise UnreadableError("this is not an .npy file: it does not start with its magic bytes")
+        file.seek(0)
+        dtype = _npy_dtype(file)
+    if dtype is not None and dtype.hasobject:
+        raise UnreadableError(_about_objects(dtype))
     try:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
     except (ValueError, EOFError) as error:
@@ -121,10 +154,21 @@ def _open_npz(path: Path) -> Iterator[list[Entry]]:
         ]
 
 
+def _member_dtype(members: Any, name: str) -> np.dtype[Any] | None:
+    try:
+        with members.zip.open(name) as file:
+            return _npy_dtype(file)
+    except _MEMBER_ERRORS:
+        return None
+
+
 def _read_member(members: Any, name: str) -> NDArray[Any]:
     try:
         value = members[name]
     except _MEMBER_ERRORS as error:
+        dtype = _member_dtype(members, name)
+        if dtype is not None and dtype.hasobject:
+            raise UnreadableError(_about_objects(dtype)) from error
         raise UnreadableError(str(error)) from error
     # A member that is no array comes as bytes.
     return _movable(value if isinstance(value, np.ndarray) else np.frombuffer(value, np.uint8))
@@ -135,7 +179,9 @@ def _open_safetensors(path: Path) -> Iterator[list[Entry]]:
     try:
         from safetensors import SafetensorError, safe_open
     except ModuleNotFoundError:
-        raise UnreadableError("reading it needs safetensors: pip install 'npu-xfer[cli]'") from None
+        raise UnreadableError(
+            "reading it needs safetensors: pip install safetensors (a part of the extra npu-xfer[cli])"
+        ) from None
     path.open("rb").close()  # an OSError with its own words comes from here
     try:
         # The package checks the header against the file; its numpy reader does not know bfloat16 and float8.
