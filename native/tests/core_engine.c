@@ -20,9 +20,9 @@ static void check_refused_opens(void)
     struct npux_engine_opts opts = default_opts();
 
     opts.device = 7;
-    refuse(&opts, -ENODEV, "device 7 asked");
+    refuse(&opts, -ENODEV, "device 7 was asked for");
     opts.device = -1;
-    refuse(&opts, -ENODEV, "device -1 asked");
+    refuse(&opts, -ENODEV, "device -1 was asked for");
     opts.device = 0;
     opts.library = "/nonexistent/libascendcl.so";
     refuse(&opts, -ENOENT, "/nonexistent/libascendcl.so");
