@@ -6,7 +6,7 @@ package loads no ACL library and makes no runtime call.
 
 from __future__ import annotations
 
-from npu_xfer._types import Direction, LaneStats, LibraryInfo, Path, Stats
+from npu_xfer._types import Direction, LaneStats, LibraryInfo, Stats
 from npu_xfer.blocking import BlockingDeviceArray, BlockingScheduler, BlockingTransfer
 from npu_xfer.device_array import DeviceArray
 from npu_xfer.errors import (
@@ -44,7 +44,6 @@ __all__ = [
     "LaneStats",
     "LibraryError",
     "LibraryInfo",
-    "Path",
     "ResourceError",
     "Scheduler",
     "Stats",

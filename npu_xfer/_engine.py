@@ -187,7 +187,7 @@ def _extents(shape: SupportsIndex | Sequence[SupportsIndex]) -> tuple[int, ...]:
     try:
         return (operator.index(shape),)  # type: ignore[arg-type]  # a sequence raises TypeError
     except TypeError:
-        return tuple(operator.index(extent) for extent in shape)  # type: ignore[union-attr]
+        return tuple(operator.index(extent) for extent in shape)  # type: ignore[union-attr]  # no index: a sequence
 
 
 def _array_over(block: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:

@@ -42,8 +42,6 @@ _UNITS = {
 }
 _SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)")
 _SIZE_FORMS = "bytes as a whole number, or a number with KiB, MiB, GiB, TiB (or KB, MB, GB, TB)"
-_TRUE = frozenset({"1", "true", "yes", "on"})
-_FALSE = frozenset({"", "0", "false", "no", "off"})
 
 
 def parse_nbytes(text: str) -> int:
@@ -75,15 +73,6 @@ def format_nbytes(nbytes: int) -> str:
             return f"{text.removesuffix('.0')} {unit}"
         value /= 1024
     raise AssertionError("unreachable")
-
-
-def _parse_bool(text: str) -> bool:
-    word = text.strip().lower()
-    if word in _TRUE:
-        return True
-    if word in _FALSE:
-        return False
-    raise ValueError("accepted: 1, true, yes, on, or 0, false, no, off")
 
 
 def _parse_size(text: str, *, least: int) -> int:
@@ -131,9 +120,6 @@ class Settings:
     library: str = "auto"
     """NPU_XFER_LIBRARY: "auto" (CANN if present, else the simulator), "cann", "sim", or a library's path."""
 
-    debug: bool = False
-    """NPU_XFER_DEBUG: check-sum borrowed sources, poison destinations."""
-
     staging_bytes: int = 256 * MIB
     """NPU_XFER_STAGING: page-locked staging memory, in bytes per direction and device."""
 
@@ -173,7 +159,6 @@ class Settings:
         homes = ("ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME")
         return cls(
             library=_read(environ, "NPU_XFER_LIBRARY", _parse_library, default.library),
-            debug=_read(environ, "NPU_XFER_DEBUG", _parse_bool, default.debug),
             staging_bytes=staging_bytes,
             chunk_bytes=_read(
                 environ, "NPU_XFER_CHUNK", functools.partial(_parse_size, least=4 * KIB), chunk_default

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
-__all__ = ["Direction", "LaneStats", "LibraryInfo", "Path", "Stats"]
+__all__ = ["Direction", "LaneStats", "LibraryInfo", "Stats"]
 
 
 class _TextEnum(str, enum.Enum):
@@ -25,13 +25,6 @@ class Direction(_TextEnum):
     def number(self) -> int:
         """The number that the native engine and the simulator use for it: 0 for H2D, 1 for D2H."""
         return 0 if self is Direction.H2D else 1
-
-
-class Path(_TextEnum):
-    """How a transfer's bytes travelled."""
-
-    DIRECT = "direct"  # DMA from or to the caller's own page-locked memory
-    STAGED = "staged"  # through the pinned staging pool
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +55,7 @@ class LaneStats:
     """Bytes that these moved."""
 
     failed: int = 0
-    """Transfers that ended in an error, including withdrawn and timed-out ones."""
+    """Transfers that ended in an error."""
 
     direct: int = 0
     """Of `transfers`: DMA from or to the caller's page-locked memory."""

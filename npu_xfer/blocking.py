@@ -63,7 +63,7 @@ class _Inbox:
 
 
 class BlockingTransfer(Handle[T_co]):
-    """A transfer that was submitted; `result` waits for it, on the thread that submitted it."""
+    """A transfer that was submitted; `result` waits for it, on one thread at a time."""
 
     __slots__ = ("_inbox", "_port")
 

@@ -24,13 +24,10 @@ __all__ = [
     "InvalidTransfer",
     "LibraryError",
     "ResourceError",
-    "SourceChanged",
     "TransferError",
     "TransferResourceError",
-    "TransferTimeout",
     "TransferWarning",
     "UnsupportedDType",
-    "WouldBlock",
     "XferError",
 ]
 
@@ -206,74 +203,6 @@ class TransferResourceError(TransferError, ResourceError):
     """A transfer failed because memory, streams or events ran out: a TransferError and a ResourceError."""
 
 
-class TransferTimeout(TransferError, TimeoutError):
-    """A transfer did not finish before its deadline.
-
-    Its buffers stay quarantined, because the hardware may still write to them. Also a `TimeoutError`.
-    `age_s` is the time since submit and `waited_for` names what it was waiting for.
-    """
-
-    _fields: ClassVar[tuple[str, ...]] = ("direction", "nbytes", "device", "stream", "age_s", "waited_for")
-
-    age_s: float
-    waited_for: str
-
-    def __init__(
-        self,
-        *,
-        direction: str,
-        nbytes: int,
-        device: int,
-        age_s: float,
-        waited_for: str,
-        stream: int | None = None,
-        call: str = "deadline",
-        code: int = 0,
-        name: str = "DEADLINE",
-        message: str | None = None,
-        remedy: str
-        | None = "keep the buffers alive until quiesced(), or close the scheduler if the device hangs",
-    ) -> None:
-        self.age_s = age_s
-        self.waited_for = waited_for
-        super().__init__(
-            call,
-            code,
-            name,
-            direction=direction,
-            nbytes=nbytes,
-            device=device,
-            stream=stream,
-            message=message,
-            remedy=remedy,
-        )
-
-    def _compose(self, meaning: str | None) -> str:
-        late = f"passed its deadline after {self.age_s:.3f} s, waiting for {self.waited_for}"
-        return f"{self._what()}{self._on_stream()} {late}"
-
-
-class SourceChanged(XferError):
-    """Debug mode found that a borrowed source changed between submit and completion.
-
-    What arrived on the device is undefined. `site` is the place of the submit call.
-    """
-
-    _fields: ClassVar[tuple[str, ...]] = ("nbytes", "device", "site")
-
-    nbytes: int
-    site: str
-
-    def __init__(self, *, nbytes: int, site: str, device: int | None = None) -> None:
-        super().__init__(
-            f"a borrowed source of {nbytes} bytes, submitted at {site}, changed before its transfer was done",
-            remedy="wait for the transfer before writing to the source, or submit it in snapshot mode",
-        )
-        self.nbytes = nbytes
-        self.site = site
-        self.device = device
-
-
 class BatchError(XferError):
     """Some transfers of a batch failed; the others are complete.
 
@@ -343,32 +272,6 @@ class UnsupportedDType(InvalidTransfer, TypeError):
     def __init__(self, message: str, *, dtype: object = None, remedy: str | None = None) -> None:
         super().__init__(message, remedy=remedy)
         self.dtype = None if dtype is None else str(dtype)
-
-
-class WouldBlock(XferError):
-    """A `*_nowait` call found the window full. Not a failure: nothing was taken, try again later.
-
-    `nbytes` is what was asked for and `free_nbytes` what the window had, when both are known.
-    """
-
-    _fields: ClassVar[tuple[str, ...]] = ("nbytes", "free_nbytes")
-
-    free_nbytes: int | None
-
-    def __init__(
-        self,
-        message: str = "the transfer window is full",
-        *,
-        nbytes: int | None = None,
-        free_nbytes: int | None = None,
-    ) -> None:
-        if nbytes is not None and free_nbytes is not None:
-            message += f": {nbytes} bytes asked for, {free_nbytes} bytes free"
-        super().__init__(
-            message, remedy="await the twin without _nowait, or try again after a transfer is done"
-        )
-        self.nbytes = nbytes
-        self.free_nbytes = free_nbytes
 
 
 class ClosedError(XferError):

@@ -41,7 +41,7 @@ class _NeverRetrieved:
 
 
 class Handle(Generic[T_co]):
-    """One request to the engine and, later, its outcome. Lives on the thread that submitted it."""
+    """One request to the engine and, later, its outcome."""
 
     __slots__ = ("__weakref__", "_captured", "_finish", "_outcome", "_raised", "_spec", "_unseen", "_value")
 
@@ -103,7 +103,7 @@ class Handle(Generic[T_co]):
                 # The error must not keep, through its traceback and these frames, the arrays of the transfer.
                 error.with_traceback(None)
                 del finish
-                self = None  # type: ignore[assignment]
+                self = None  # type: ignore[assignment]  # as above
                 raise
             self._spec, self._outcome = None, ()
         value: T_co = self._value

@@ -57,7 +57,7 @@ def held(*directions: str, device: int = 0) -> Iterator[None]:
         yield
     finally:
         for direction in directions:
-            sim.release_engine(device, direction)  # type: ignore[arg-type]
+            sim.release_engine(device, direction)  # type: ignore[arg-type]  # the same
 
 
 def run_python(

@@ -108,7 +108,7 @@ def test_prototype_equals_the_c_declaration(row: tuple[str, str, str, str, list[
 
 def test_struct_layouts() -> None:
     assert ctypes.sizeof(MemLocation) == 8
-    assert (MemLocation.id.offset, MemLocation.type.offset) == (0, 4)  # type: ignore[attr-defined]
+    assert (MemLocation.id.offset, MemLocation.type.offset) == (0, 4)  # type: ignore[attr-defined]  # ctypes makes them
     assert ctypes.sizeof(PtrAttributes) == 28
     offsets = [getattr(PtrAttributes, field).offset for field in ("location", "pageSize", "rsv")]
     assert offsets == [0, 8, 12]

@@ -288,7 +288,7 @@ def test_exports_are_held_until_the_end(blocking: BlockingScheduler, tmp_path: P
 def test_native_layer_raises_and_never_crashes(blocking: BlockingScheduler) -> None:
     from npu_xfer import _native
 
-    native: Any = blocking._core.native  # type: ignore[union-attr]
+    native: Any = blocking._core.native  # type: ignore[union-attr]  # it is open
     port, block = _native.Port(), blocking.to_device(pattern(10))._block
     wrong: list[tuple[Any, ...]] = [
         (None, 1, 0, pattern(3), None, 0),

@@ -18,12 +18,9 @@ from npu_xfer.errors import (
     InvalidTransfer,
     LibraryError,
     ResourceError,
-    SourceChanged,
     TransferError,
-    TransferTimeout,
     TransferWarning,
     UnsupportedDType,
-    WouldBlock,
     XferError,
 )
 
@@ -43,12 +40,9 @@ def _samples() -> list[XferError]:
         acl_error("aclrtMalloc", 207001),
         _transfer_error(),
         transfer_error("aclrtMalloc", 207001, direction="h2d", nbytes=9, device=1),
-        TransferTimeout(direction="d2h", nbytes=9, device=1, stream=2, age_s=1.5, waited_for="stream 2"),
-        SourceChanged(nbytes=3, site="train.py:9", device=0),
         BatchError({1: _transfer_error()}, ["a", None]),
         InvalidTransfer("8 bytes into 4", direction="d2h", nbytes=8, device=0, remedy="pass a larger out="),
         UnsupportedDType("object elements cannot be moved", dtype="object"),
-        WouldBlock(nbytes=10, free_nbytes=4),
         ClosedError(),
         ForkedProcessError("Scheduler", owner_pid=1, pid=2),
         LibraryError("none found", candidates=[("libx.so", "not found")], remedy="install it"),
@@ -131,14 +125,7 @@ def test_refusals_are_also_builtin_errors() -> None:
     assert issubclass(InvalidTransfer, ValueError)
     assert issubclass(UnsupportedDType, (ValueError, TypeError))
     assert issubclass(UnsupportedDType, TypeError)
-    assert issubclass(TransferTimeout, TimeoutError)
     assert issubclass(TransferWarning, ResourceWarning)
-
-
-def test_timeout_tells_age_and_what_it_waited_for() -> None:
-    error = TransferTimeout(direction="h2d", nbytes=64, device=0, age_s=2.25, waited_for="the staging pool")
-    assert "after 2.250 s, waiting for the staging pool" in str(error)
-    assert isinstance(error, TransferError)
 
 
 def test_batch_error_shows_places_and_limits_its_length() -> None:
@@ -186,9 +173,3 @@ def test_library_error_lists_what_was_tried() -> None:
     error = LibraryError("nothing", candidates=[("a.so", "not found"), ("b.so", "too short")])
     assert str(error) == "nothing. Tried: a.so: not found; b.so: too short"
     assert error.candidates == (("a.so", "not found"), ("b.so", "too short"))
-
-
-def test_would_block_names_both_numbers() -> None:
-    error = WouldBlock(nbytes=100, free_nbytes=40)
-    assert "100 bytes asked for, 40 bytes free" in str(error)
-    assert "nowait" in str(WouldBlock())

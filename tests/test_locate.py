@@ -225,9 +225,9 @@ def test_simulator_lies_beside_the_extension(monkeypatch: pytest.MonkeyPatch) ->
     class Spec:
         origin = "/build/npu_xfer/_native.abi3.so"
 
-    monkeypatch.setattr(locate.importlib.util, "find_spec", lambda name: Spec)  # type: ignore[attr-defined]
+    monkeypatch.setattr(locate.importlib.util, "find_spec", lambda name: Spec)  # type: ignore[attr-defined]  # not re-exported
     assert locate.simulator_path() == "/build/npu_xfer/libascendcl_sim.so"
-    monkeypatch.setattr(locate.importlib.util, "find_spec", lambda name: None)  # type: ignore[attr-defined]
+    monkeypatch.setattr(locate.importlib.util, "find_spec", lambda name: None)  # type: ignore[attr-defined]  # not re-exported
     assert locate.simulator_path() is None
 
 

@@ -105,11 +105,11 @@ def test_bad_arguments_are_named(arguments: dict[str, Any], text: str) -> None:
 
 def test_arguments_of_a_wrong_type() -> None:
     with pytest.raises(TypeError, match="device='npu:0' is not a whole number"):
-        npu_xfer.Scheduler("npu:0")  # type: ignore[arg-type]
+        npu_xfer.Scheduler("npu:0")  # type: ignore[arg-type]  # on purpose
     with pytest.raises(
         TypeError, match=r"Scheduler\.__init__\(\) got an unexpected keyword argument 'lanes'"
     ):
-        npu_xfer.Scheduler(lanes=3)  # type: ignore[call-arg]
+        npu_xfer.Scheduler(lanes=3)  # type: ignore[call-arg]  # on purpose
 
 
 def test_sizes_may_be_text() -> None:
@@ -137,7 +137,7 @@ def test_bad_host_destinations(blocking: BlockingScheduler) -> None:
         (bytearray(96), "bytearray"),
     ]:
         with pytest.raises(npu_xfer.InvalidTransfer, match=text):
-            blocking.to_host(device, out=out)  # type: ignore[call-overload]
+            blocking.to_host(device, out=out)  # type: ignore[call-overload]  # on purpose
     assert blocking.stats().d2h.copies == 0
 
 
@@ -146,9 +146,9 @@ def test_bad_device_destinations(blocking: BlockingScheduler) -> None:
     with pytest.raises(npu_xfer.InvalidTransfer, match=r"shape \(5,\)"):
         blocking.to_device(np.zeros(5, np.float32), out=device)
     with pytest.raises(npu_xfer.InvalidTransfer, match="ndarray"):
-        blocking.to_device(np.zeros(5), out=np.zeros(5))  # type: ignore[arg-type]
+        blocking.to_device(np.zeros(5), out=np.zeros(5))  # type: ignore[arg-type]  # on purpose
     with pytest.raises(npu_xfer.InvalidTransfer, match="ndarray"):
-        blocking.to_host(np.zeros(5))  # type: ignore[call-overload]
+        blocking.to_host(np.zeros(5))  # type: ignore[call-overload]  # on purpose
 
 
 def test_no_such_device() -> None:
@@ -173,7 +173,7 @@ def test_device_array_refuses_to_be_something_else(blocking: BlockingScheduler) 
     with pytest.raises(TypeError, match="pickled"):
         pickle.dumps(device)
     with pytest.raises(BufferError, match="to_host"):
-        memoryview(device._block)  # type: ignore[arg-type]
+        memoryview(device._block)  # type: ignore[arg-type]  # on purpose
 
 
 def test_scheduler_refuses_to_be_pickled_or_copied(blocking: BlockingScheduler) -> None:

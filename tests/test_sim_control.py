@@ -303,7 +303,7 @@ def test_peek_and_poke_stay_inside_one_block(bench: Bench) -> None:
 @pytest.mark.parametrize(
     "refused",
     [
-        lambda: sim.hold_engine(0, "sideways"),  # type: ignore[arg-type]
+        lambda: sim.hold_engine(0, "sideways"),  # type: ignore[arg-type]  # on purpose
         lambda: sim.hold_engine(-1, "h2d"),
         lambda: sim.fail_copy(507001, nth=0),
         lambda: sim.fail_call("aclrtNoSuchThing", 1),

@@ -65,7 +65,6 @@ struct npux_op {
     size_t planned;  /* bytes handed to chunks so far (stager only) */
     atomic_uint n_chunks_left;
     struct npux_chunk chunk0;
-    void *user; /* the layer above: what keeps the host array alive */
 };
 
 struct npux_request {
@@ -83,7 +82,7 @@ struct npux_request {
 
 /* A zeroed request with room for n_ops, holding a reference to the port; NULL when memory is out. */
 struct npux_request *npux_request_new(struct npux_port *port, uint32_t n_ops);
-/* Gives back every block and layout. The layer above has released op->user and request->user. */
+/* Gives back every block and layout. The layer above has released request->user. */
 void npux_request_free(struct npux_request *request);
 
 /* A chunk of the op: the embedded one if it covers everything, else from the heap; NULL if memory is out. */
