@@ -12,42 +12,27 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "acl/codes.h"
+
+#ifdef __cplusplus
+#define NPUX_ABI_ASSERT static_assert
+#else
+#define NPUX_ABI_ASSERT _Static_assert
+#endif
+
 typedef int aclError;
 typedef void *aclrtStream;
 typedef void *aclrtEvent;
 typedef void *aclrtContext;
+typedef void *aclrtNotify;
+typedef void *aclrtFuncHandle;
+
+typedef void (*aclrtCallback)(void *user_data);
+typedef void (*aclrtHostFunc)(void *args);
 
 /* The runtime keeps this opaque; it is read through the aclrtGet...FromExceptionInfo calls only. */
 typedef struct rtExceptionInfo aclrtExceptionInfo;
 typedef void (*aclrtExceptionInfoCallback)(aclrtExceptionInfo *info);
-
-enum { /* aclError values that the engine and the simulator name; the full table is _cann/codes.py */
-       ACL_SUCCESS = 0,
-       ACL_ERROR_INVALID_PARAM = 100000,
-       ACL_ERROR_UNINITIALIZE = 100001,
-       ACL_ERROR_REPEAT_INITIALIZE = 100002,
-       ACL_ERROR_INVALID_FILE = 100003,
-       ACL_ERROR_PARSE_FILE = 100006,
-       ACL_ERROR_REPEAT_FINALIZE = 100037,
-       ACL_ERROR_BAD_ALLOC = 200000,
-       ACL_ERROR_RT_PARAM_INVALID = 107000,
-       ACL_ERROR_RT_INVALID_DEVICEID = 107001,
-       ACL_ERROR_RT_CONTEXT_NULL = 107002,
-       ACL_ERROR_RT_STREAM_CONTEXT = 107003,
-       ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID = 107006,
-       ACL_ERROR_RT_EVENT_TIMESTAMP_REVERSAL = 107007,
-       ACL_ERROR_RT_INVALID_HANDLE = 107017,
-       ACL_ERROR_RT_FEATURE_NOT_SUPPORT = 207000,
-       ACL_ERROR_RT_MEMORY_ALLOCATION = 207001,
-       ACL_ERROR_RT_NO_EVENT_RESOURCE = 207007,
-       ACL_ERROR_RT_NO_STREAM_RESOURCE = 207008,
-       ACL_ERROR_RT_INTERNAL_ERROR = 507000,
-       ACL_ERROR_RT_TS_ERROR = 507001,
-       ACL_ERROR_RT_CONTEXT_RELEASE_ERROR = 507007,
-       ACL_ERROR_RT_LOST_HEARTBEAT = 507010,
-       ACL_ERROR_RT_STREAM_SYNC_TIMEOUT = 507046,
-       ACL_ERROR_RT_EVENT_SYNC_TIMEOUT = 507047,
-};
 
 typedef enum aclrtRunMode { ACL_DEVICE = 0, ACL_HOST = 1 } aclrtRunMode;
 
@@ -159,11 +144,199 @@ typedef struct aclrtPtrAttributes {
     uint32_t rsv[4];
 } aclrtPtrAttributes;
 
-_Static_assert(sizeof(aclrtMemcpyKind) == 4, "ACL enums are int sized");
-_Static_assert(sizeof(aclrtMemLocation) == 8, "aclrtMemLocation");
-_Static_assert(offsetof(aclrtMemLocation, type) == 4, "aclrtMemLocation.type");
-_Static_assert(sizeof(aclrtPtrAttributes) == 28, "aclrtPtrAttributes");
-_Static_assert(offsetof(aclrtPtrAttributes, pageSize) == 8, "aclrtPtrAttributes.pageSize");
-_Static_assert(offsetof(aclrtPtrAttributes, rsv) == 12, "aclrtPtrAttributes.rsv");
+enum { ACL_MEM_TYPE_LOW_BAND_WIDTH = 0x100, ACL_MEM_TYPE_HIGH_BAND_WIDTH = 0x1000 }; /* with a policy */
+
+enum { ACL_EVENT_RECORD_DEFAULT = 0, ACL_EVENT_RECORD_EXTERNAL = 1 };
+enum { ACL_EVENT_WAIT_DEFAULT = 0, ACL_EVENT_WAIT_EXTERNAL = 1 };
+enum { ACL_CONTINUE_ON_FAILURE = 0, ACL_STOP_ON_FAILURE = 1 }; /* of a stream and its whole context */
+enum { ACL_NOTIFY_DEFAULT = 0, ACL_NOTIFY_DEVICE_USE_ONLY = 1 };
+enum { /* how aclrtValueWait compares */
+       ACL_STREAM_WAIT_VALUE_GEQ = 0,
+       ACL_STREAM_WAIT_VALUE_EQ = 1,
+       ACL_STREAM_WAIT_VALUE_AND = 2,
+       ACL_STREAM_WAIT_VALUE_NOR = 3
+};
+enum { /* flags of aclrtHostRegisterV2 */
+       ACL_HOST_REG_MAPPED = 0x2,
+       ACL_HOST_REG_IOMEMORY = 0x4,
+       ACL_HOST_REG_READONLY = 0x8,
+       ACL_HOST_REG_PINNED = 0x10000000
+};
+typedef enum aclrtHostRegisterType {
+    ACL_HOST_REGISTER_MAPPED = 0,
+    ACL_HOST_REGISTER_IOMEMORY = 4,
+    ACL_HOST_REGISTER_READONLY = 8
+} aclrtHostRegisterType;
+
+typedef enum aclrtCallbackBlockType {
+    ACL_CALLBACK_NO_BLOCK = 0,
+    ACL_CALLBACK_BLOCK = 1
+} aclrtCallbackBlockType;
+typedef enum aclrtStreamState {
+    ACL_RT_STREAM_STATE_CREATE_POST = 1,
+    ACL_RT_STREAM_STATE_DESTROY_PRE = 2
+} aclrtStreamState;
+typedef enum aclrtDeviceState {
+    ACL_RT_DEVICE_STATE_SET_PRE = 0,
+    ACL_RT_DEVICE_STATE_SET_POST = 1,
+    ACL_RT_DEVICE_STATE_RESET_PRE = 2,
+    ACL_RT_DEVICE_STATE_RESET_POST = 3
+} aclrtDeviceState;
+typedef void (*aclrtStreamStateCallback)(aclrtStream stream, aclrtStreamState state, void *args);
+typedef void (*aclrtDeviceStateCallback)(int32_t device, aclrtDeviceState state, void *args);
+
+typedef enum aclrtStreamAttr {
+    ACL_STREAM_ATTR_FAILURE_MODE = 1,
+    ACL_STREAM_ATTR_FLOAT_OVERFLOW_CHECK = 2,
+    ACL_STREAM_ATTR_USER_CUSTOM_TAG = 3,
+    ACL_STREAM_ATTR_CACHE_OP_INFO = 4,
+    ACL_STREAM_ATTR_PRIORITY = 5
+} aclrtStreamAttr;
+typedef union aclrtStreamAttrValue {
+    uint64_t failureMode;
+    uint32_t overflowSwitch;
+    uint32_t userCustomTag;
+    uint32_t cacheOpInfoSwitch;
+    uint32_t streamPriority;
+    uint32_t reserve[4];
+} aclrtStreamAttrValue;
+
+/* The values up to 301 that describe compute cores other than their number are left out. */
+typedef enum aclrtDevAttr {
+    ACL_DEV_ATTR_AICPU_CORE_NUM = 1,
+    ACL_DEV_ATTR_AICORE_CORE_NUM = 101,
+    ACL_DEV_ATTR_CUBE_CORE_NUM = 102,
+    ACL_DEV_ATTR_VECTOR_CORE_NUM = 201,
+    ACL_DEV_ATTR_TOTAL_GLOBAL_MEM_SIZE = 301,
+    ACL_DEV_ATTR_L2_CACHE_SIZE = 302,
+    ACL_DEV_ATTR_SMP_ID = 401,
+    ACL_DEV_ATTR_PHY_CHIP_ID = 402,
+    ACL_DEV_ATTR_SUPER_POD_DEVICE_ID = 403,
+    ACL_DEV_ATTR_SUPER_POD_SERVER_ID = 404,
+    ACL_DEV_ATTR_SUPER_POD_ID = 405,
+    ACL_DEV_ATTR_CUST_OP_PRIVILEGE = 406,
+    ACL_DEV_ATTR_MAINBOARD_ID = 407,
+    ACL_DEV_ATTR_HD_CONNECT_TYPE = 408,
+    ACL_DEV_ATTR_DEVICE_FORM_FACTOR = 409,
+    ACL_DEV_ATTR_IS_VIRTUAL = 501,
+    ACL_DEV_ATTR_NPU_ARCH = 601
+} aclrtDevAttr;
+typedef enum aclrtDevFeatureType {
+    ACL_FEATURE_TSCPU_TASK_UPDATE_SUPPORT_AIC_AIV = 1,
+    ACL_FEATURE_SYSTEM_MEMQ_EVENT_CROSS_DEV = 21
+} aclrtDevFeatureType;
+typedef enum aclrtDevResLimitType {
+    ACL_RT_DEV_RES_CUBE_CORE = 0,
+    ACL_RT_DEV_RES_VECTOR_CORE = 1
+} aclrtDevResLimitType;
+typedef enum aclrtDeviceLimit {
+    ACL_RT_DEV_LIMIT_SIMT_STACK_SIZE = 0,
+    ACL_RT_DEV_LIMIT_SIMT_DVG_WARP_STACK_SIZE = 1,
+    ACL_RT_DEV_LIMIT_SIMD_STACK_SIZE = 2,
+    ACL_RT_DEV_LIMIT_SIMD_PRINTF_FIFO_SIZE_PER_CORE = 3,
+    ACL_RT_DEV_LIMIT_SIMT_PRINTF_FIFO_SIZE = 4
+} aclrtDeviceLimit;
+
+typedef struct aclrtUuid {
+    char bytes[16];
+} aclrtUuid;
+typedef struct aclrtUtilizationExtendInfo aclrtUtilizationExtendInfo;
+typedef struct aclrtUtilizationInfo {
+    int32_t cubeUtilization;
+    int32_t vectorUtilization;
+    int32_t aicpuUtilization;
+    int32_t memoryUtilization;
+    aclrtUtilizationExtendInfo *utilizationExtend;
+} aclrtUtilizationInfo;
+
+typedef enum aclrtMallocAttrType {
+    ACL_RT_MEM_ATTR_RSV = 0,
+    ACL_RT_MEM_ATTR_MODULE_ID = 1,
+    ACL_RT_MEM_ATTR_DEVICE_ID = 2,
+    ACL_RT_MEM_ATTR_VA_FLAG = 3
+} aclrtMallocAttrType;
+typedef union aclrtMallocAttrValue {
+    uint16_t moduleId;
+    uint32_t deviceId;
+    uint32_t vaFlag;
+    uint8_t rsv[8];
+} aclrtMallocAttrValue;
+typedef struct aclrtMallocAttribute {
+    aclrtMallocAttrType attr;
+    aclrtMallocAttrValue value;
+} aclrtMallocAttribute;
+typedef struct aclrtMallocConfig {
+    aclrtMallocAttribute *attrs;
+    size_t numAttrs;
+} aclrtMallocConfig;
+typedef struct aclrtMemUsageInfo {
+    char name[32];
+    uint64_t curMemSize;
+    uint64_t memPeakSize;
+    size_t reserved[8];
+} aclrtMemUsageInfo;
+typedef struct aclrtIpcEventHandle {
+    char reserved[64];
+} aclrtIpcEventHandle;
+
+typedef struct aclrtMemcpyBatchAttr {
+    aclrtMemLocation dstLoc;
+    aclrtMemLocation srcLoc;
+    uint8_t rsv[16]; /* must be zero */
+} aclrtMemcpyBatchAttr;
+
+typedef enum aclrtErrorType {
+    ACL_RT_NO_ERROR = 0,
+    ACL_RT_ERROR_MEMORY = 1,
+    ACL_RT_ERROR_L2 = 2,
+    ACL_RT_ERROR_AICORE = 3,
+    ACL_RT_ERROR_LINK = 4,
+    ACL_RT_ERROR_L3_PORT = 5,
+    ACL_RT_ERROR_OTHERS = 0xFFFF
+} aclrtErrorType;
+typedef enum aclrtAicoreErrorType {
+    ACL_RT_AICORE_ERROR_UNKNOWN = 0,
+    ACL_RT_AICORE_ERROR_SW = 1,
+    ACL_RT_AICORE_ERROR_HW_LOCAL = 2
+} aclrtAicoreErrorType;
+typedef struct aclrtMemUceInfo {
+    void *addr;
+    size_t len;
+    size_t reserved[14];
+} aclrtMemUceInfo;
+typedef struct aclrtMemUceInfoArray {
+    size_t arraySize;
+    aclrtMemUceInfo memUceInfoArray[20];
+} aclrtMemUceInfoArray;
+typedef union aclrtErrorInfoDetail {
+    aclrtMemUceInfoArray uceInfo;
+    aclrtAicoreErrorType aicoreErrType;
+} aclrtErrorInfoDetail;
+typedef struct aclrtErrorInfo {
+    uint8_t tryRepair;
+    uint8_t hasDetail;
+    uint8_t reserved[2];
+    aclrtErrorType errorType;
+    aclrtErrorInfoDetail detail;
+} aclrtErrorInfo;
+
+NPUX_ABI_ASSERT(sizeof(aclrtMemcpyKind) == 4, "ACL enums are int sized");
+NPUX_ABI_ASSERT(sizeof(aclrtMemLocation) == 8, "aclrtMemLocation");
+NPUX_ABI_ASSERT(offsetof(aclrtMemLocation, type) == 4, "aclrtMemLocation.type");
+NPUX_ABI_ASSERT(sizeof(aclrtPtrAttributes) == 28, "aclrtPtrAttributes");
+NPUX_ABI_ASSERT(offsetof(aclrtPtrAttributes, pageSize) == 8, "aclrtPtrAttributes.pageSize");
+NPUX_ABI_ASSERT(offsetof(aclrtPtrAttributes, rsv) == 12, "aclrtPtrAttributes.rsv");
+NPUX_ABI_ASSERT(sizeof(aclrtMemcpyBatchAttr) == 32, "aclrtMemcpyBatchAttr");
+NPUX_ABI_ASSERT(offsetof(aclrtMemcpyBatchAttr, srcLoc) == 8, "aclrtMemcpyBatchAttr.srcLoc");
+NPUX_ABI_ASSERT(sizeof(aclrtMallocAttribute) == 12, "aclrtMallocAttribute");
+NPUX_ABI_ASSERT(sizeof(aclrtMallocConfig) == 16, "aclrtMallocConfig");
+NPUX_ABI_ASSERT(sizeof(aclrtStreamAttrValue) == 16, "aclrtStreamAttrValue");
+NPUX_ABI_ASSERT(sizeof(aclrtMemUsageInfo) == 112, "aclrtMemUsageInfo");
+NPUX_ABI_ASSERT(sizeof(aclrtIpcEventHandle) == 64, "aclrtIpcEventHandle");
+NPUX_ABI_ASSERT(sizeof(aclrtMemUceInfo) == 128, "aclrtMemUceInfo");
+NPUX_ABI_ASSERT(sizeof(aclrtUuid) == 16, "aclrtUuid");
+NPUX_ABI_ASSERT(sizeof(aclrtErrorInfo) == 2576, "aclrtErrorInfo");
+NPUX_ABI_ASSERT(offsetof(aclrtErrorInfo, detail) == 8, "aclrtErrorInfo.detail");
+NPUX_ABI_ASSERT(sizeof(aclrtUtilizationInfo) == 24, "aclrtUtilizationInfo");
 
 #endif

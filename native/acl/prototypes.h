@@ -3,13 +3,13 @@
 #ifndef NPUX_ACL_PROTOTYPES_H
 #define NPUX_ACL_PROTOTYPES_H
 
-#include "abi.h"
+#include "acl/abi.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 #define ACL_FN(result, name, need, since, parameters) result name parameters;
-#include "symbols.def"
+#include "acl/symbols.def"
 #undef ACL_FN
 #ifdef __cplusplus
 }

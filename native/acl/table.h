@@ -8,11 +8,11 @@
 #ifndef NPUX_ACL_TABLE_H
 #define NPUX_ACL_TABLE_H
 
-#include "abi.h"
+#include "acl/abi.h"
 
 struct npux_acl {
 #define ACL_FN(result, name, need, since, parameters) result(*name) parameters;
-#include "symbols.def"
+#include "acl/symbols.def"
 #undef ACL_FN
 };
 

@@ -362,13 +362,13 @@ aclError aclrtEventElapsedTime(float *ms, aclrtEvent start, aclrtEvent end)
     }
     pthread_mutex_lock(&sim.mu);
     for (int i = 0; i < 2; i++)
-        ticks[i] = is_complete(pair[i]) ? pair[i]->stamp_ns / sim_profile.ns_per_tick : 0;
+        ticks[i] = is_complete(pair[i]) ? pair[i]->stamp_ns / (1000000 / sim_profile.ticks_per_ms) : 0;
     pthread_mutex_unlock(&sim.mu);
     if (ticks[0] == 0 || ticks[1] == 0)
         return sim_fail(ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID, "EE1001", "the event is not complete");
     if (ticks[1] < ticks[0])
         return sim_fail(ACL_ERROR_RT_EVENT_TIMESTAMP_REVERSAL, "EE1001",
                         "the end event came before the start");
-    *ms = (float)((double)((ticks[1] - ticks[0]) * sim_profile.ns_per_tick) / 1e6);
+    *ms = (float)((double)(ticks[1] - ticks[0]) / (double)sim_profile.ticks_per_ms);
     return ACL_SUCCESS;
 }

@@ -24,6 +24,9 @@
 #pragma GCC visibility pop
 
 #include "sim/blocks.h"
+#include "sim/finding.h"
+#include "sim/plog.h"
+#include "sim/profile.h"
 
 enum { SIM_MAX_DEVICES = 64, SIM_RING = 2048, SIM_RING_MASK = SIM_RING - 1, SIM_ID_WORDS = 64 };
 
@@ -36,20 +39,7 @@ enum {
     SIM_MAGIC_DEAD = 0x44454144
 };
 
-/* What one chip and release does differently from another; later profiles are further instances. */
-struct sim_profile {
-    const char *soc_name;
-    const char *cann_version;
-    int32_t acl_version[3];
-    uint32_t queue_depth; /* outstanding tasks per stream; at most SIM_RING */
-    uint32_t max_streams; /* per device */
-    uint32_t max_events;  /* per device, of the kind that takes a hardware id at creation */
-    uint64_t ns_per_tick; /* event time stamps */
-    uint64_t chunk_bytes; /* one H2D or D2H task moves at most this */
-    uint64_t chunk_d2d_bytes;
-    bool zero_count_ok; /* aclrtMemcpyAsync of 0 bytes is success, not 107000 */
-};
-extern const struct sim_profile sim_profile;
+extern struct sim_profile sim_profile;
 
 enum sim_fn {
 #define ACL_FN(result, name, need, since, parameters) SIM_FN_##name,

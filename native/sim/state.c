@@ -14,17 +14,31 @@
 #include <string.h>
 #include <time.h>
 
-const struct sim_profile sim_profile = {
+struct sim_profile sim_profile = {
+    .name = "a2-ep-9.1",
+    .chip = SIM_CHIP_A2,
+    .form = SIM_FORM_EP,
+    .gen = SIM_GEN_9_1,
     .soc_name = "Ascend910B",
     .cann_version = "9.1.0",
     .acl_version = {1, 17, 0},
     .queue_depth = 2013,
     .max_streams = 1984,
     .max_events = 65536,
-    .ns_per_tick = 20,
+    .ticks_per_ms = 50000,
     .chunk_bytes = UINT64_C(64) << 20,
     .chunk_d2d_bytes = UINT64_C(4) << 30,
+    .chunk_peer_bytes = UINT64_C(64) << 20,
     .zero_count_ok = true,
+    .corrects_kind = true,
+    .pageable_waits = true,
+    .has_host_register = true,
+    .has_batch_copy = true,
+    .has_stream_abort = true,
+    .has_task_abort = true,
+    .has_op_wait_timeout = true,
+    .has_2d_d2d = true,
+    .needs_peer_access = true,
 };
 
 struct sim_state sim;

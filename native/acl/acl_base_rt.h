@@ -1,0 +1,7 @@
+/* acl_base_rt.h - the same as acl.h, for programs that include this name. */
+#ifndef NPUX_ACL_ACL_BASE_RT_H
+#define NPUX_ACL_ACL_BASE_RT_H
+
+#include "acl/acl.h"
+
+#endif
