@@ -1,4 +1,4 @@
-"""The judge of tests/public_examples.py: it must see what went wrong. The examples themselves are run by hand."""
+"""The judge of tests/public_examples.py must see what went wrong. The examples themselves are run by hand."""
 
 from __future__ import annotations
 
