@@ -88,8 +88,9 @@ def report_of(pid: int, **changes: Any) -> dict[str, Any]:
         "failed_copies": 0,
         "pageable_copies": 1,
         "unaligned_copies": 2,
+        "faults_fired": 0,
         "findings": [],
-        "leaks": {"streams": 0},
+        "leaks": {"streams": 0, "devices": []},
     }
     return clean | changes
 
@@ -357,7 +358,11 @@ def test_what_was_seen_goes_to_standard_error() -> None:
 
 
 def test_reports_of_several_processes_are_added_up(tmp_path: Path) -> None:
-    first = report_of(1, findings=[{"kind": "freed", "count": 2, "texts": ["a", "b"]}], leaks={"events": 1})
+    first = report_of(
+        1,
+        findings=[{"kind": "freed", "count": 2, "texts": ["a", "b"]}],
+        leaks={"events": 1, "devices": [0, 3]},
+    )
     second = report_of(
         2,
         mode="virtual",
@@ -387,7 +392,7 @@ def test_reports_of_several_processes_are_added_up(tmp_path: Path) -> None:
         {"kind": "freed", "count": 3, "texts": ["a", "b"]},
         {"kind": "leak", "count": 1, "texts": ["c"]},
     ]
-    assert told["leaks"] == {"events": 3, "streams": 3}
+    assert told["leaks"] == {"events": 3, "devices": 2, "streams": 3}
     assert told["virtual_ns"] == 5000
 
 
@@ -435,6 +440,18 @@ def test_the_report_of_a_real_program(program: Path, tmp_path: Path) -> None:
     ran = sim_run("--check", "--report", target, "--", program, "leak")
     assert ran.returncode == 3, ran.stderr
     assert json.loads(target.read_text())["leaks"]
+
+
+@pytest.mark.skipif(not writes_reports(), reason="this simulator writes no report")
+def test_the_reports_of_several_real_programs(program: Path, tmp_path: Path) -> None:
+    target = tmp_path / "out.json"
+    script = '"$0" && "$0" & "$0"; wait $!'
+    ran = sim_run("--report", target, "--", "sh", "-c", script, program)
+    assert ran.returncode == 0, ran.stderr
+    told = json.loads(target.read_text())
+    assert len(set(told["pids"])) == 3
+    assert told["copies"]["h2d"] == {"count": 3, "bytes": 3003}
+    assert told["unreadable"] == []
 
 
 @pytest.mark.parametrize("command", [["sim"], ["sim", "run"], ["sim", "sdk"]])

@@ -12,6 +12,7 @@ import shutil
 import signal
 import tempfile
 import threading
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -51,6 +52,7 @@ _PASSED_ON = frozenset(
 _FROM_KERNEL = 0x80  # si_code SI_KERNEL: a key of the terminal
 _NOT_FOUND, _NOT_EXECUTABLE = 127, 126  # as a shell says it
 _BY_SIGNAL = 128
+_FAR_S = 10 * 365 * 24 * 3600.0
 
 
 # ---- what the library leaves in the environment and in files ----
@@ -108,6 +110,9 @@ class Report:
     failed_copies: int = 0
     pageable_copies: int = 0
     unaligned_copies: int = 0
+    faults_fired: int = 0
+    """Failures that happened because they were asked for."""
+
     findings: list[Finding] = field(default_factory=list)
     leaks: dict[str, int] = field(default_factory=dict)
     virtual_ns: int | None = None
@@ -139,11 +144,13 @@ class Report:
         self.failed_copies += int(raw.get("failed_copies", 0))
         self.pageable_copies += int(raw.get("pageable_copies", 0))
         self.unaligned_copies += int(raw.get("unaligned_copies", 0))
+        self.faults_fired += int(raw.get("faults_fired", 0))
         for row in raw.get("findings", []):
             self._find(str(row["kind"]), int(row["count"]), [str(text) for text in row.get("texts", [])])
-        for name, count in raw.get("leaks", {}).items():
-            if int(count) > 0:
-                self.leaks[name] = self.leaks.get(name, 0) + int(count)
+        for name, what in raw.get("leaks", {}).items():
+            count = len(what) if isinstance(what, list) else int(what)  # a list: numbers of devices
+            if count > 0:
+                self.leaks[name] = self.leaks.get(name, 0) + count
         if raw.get("virtual_ns") is not None:
             self.virtual_ns = max(self.virtual_ns or 0, int(raw["virtual_ns"]))
 
@@ -160,7 +167,10 @@ class Report:
 
 def _add_file(report: Report, file: Path) -> None:
     try:
-        raw = json.loads(file.read_text(encoding="utf-8", errors="replace"))
+        text = file.read_text(encoding="utf-8", errors="replace")
+        if not text:  # see _reserve
+            return
+        raw = json.loads(text)
         if not isinstance(raw, dict):
             raise ValueError("not an object")
         report._add(raw)
@@ -208,6 +218,14 @@ def _prepended(folder: Path, old: str | None) -> str:
     return f"{folder}{os.pathsep}{old}" if old else str(folder)
 
 
+def _reserve(path: Path) -> None:
+    """Makes every process write to PATH.PID: the library leaves a file at PATH alone when it is younger than
+    the process, else it takes it for one of an earlier run; a script's second program would do so here."""
+    path.touch()
+    far = time.time() + _FAR_S
+    os.utime(path, (far, far))
+
+
 def _environment(folder: Path, choices: Choices) -> dict[str, str]:
     """Fills `folder` with links to the simulator and the shim; the variables that make a program use them."""
     libraries, modules = folder / "lib", folder / "python"
@@ -222,6 +240,7 @@ def _environment(folder: Path, choices: Choices) -> dict[str, str]:
     environ["PYTHONPATH"] = _prepended(modules, environ.get("PYTHONPATH"))
     environ["NPU_XFER_LIBRARY"] = "sim"
     environ["ACLSIM_REPORT"] = str(folder / "report.json")
+    _reserve(folder / "report.json")
     return environ
 
 

@@ -56,6 +56,11 @@ def _copies(report: Report) -> str:
     return ", ".join(made) or "none"
 
 
+def _findings(report: Report) -> list[Finding]:
+    """Without what the line about leaks says."""
+    return [finding for finding in report.findings if finding.kind != "leak" or not report.leaks]
+
+
 def _facts(report: Report) -> list[tuple[str, str]]:
     rows = []
     if report.profiles:
@@ -73,7 +78,10 @@ def _facts(report: Report) -> list[tuple[str, str]]:
         ("unaligned copies", report.unaligned_copies),
     ):
         rows.append((name, str(count)))
-    rows.append(("findings", ", ".join(f"{f.kind} {f.count}" for f in report.findings) or "none"))
+    if report.faults_fired:
+        rows.append(("faults fired", str(report.faults_fired)))
+    found = [f"{finding.kind} {finding.count}" for finding in _findings(report)]
+    rows.append(("findings", ", ".join(found) or "none"))
     rows.append(("leaks", ", ".join(f"{name} {count}" for name, count in report.leaks.items()) or "none"))
     return rows
 
@@ -115,7 +123,7 @@ def draw(ran: Ran, screen: Screen) -> None:
     if report is None or not report.pids:
         return
     screen.facts(_facts(report))
-    _draw_findings(report.findings, screen)
+    _draw_findings(_findings(report), screen)
 
 
 def as_json(ran: Ran) -> dict[str, Any]:
