@@ -338,7 +338,9 @@ def test_what_the_user_said_wrong_starts_nothing(options: list[str], text: str) 
 
 def test_what_was_seen_goes_to_standard_error() -> None:
     found = {"kind": "unordered", "count": 7, "texts": [f"streams {i} and {i + 1}" for i in range(6)]}
-    ran = run_writer([report_of(11, findings=[found], leaks={"streams": 2, "events": 0})])
+    ran = run_writer(
+        [report_of(11, findings=[found], leaks={"streams": 2, "events": 0, "device_bytes": 512})]
+    )
     assert ran.returncode == 0
     assert ran.stdout == ""
     told = ran.stderr
@@ -351,7 +353,7 @@ def test_what_was_seen_goes_to_standard_error() -> None:
     assert lines["pageable copies"].endswith(" 1")
     assert lines["unaligned copies"].endswith(" 2")
     assert lines["findings"].endswith("unordered 7")
-    assert lines["leaks"].endswith("streams 2")
+    assert lines["leaks"].endswith("streams 2, device bytes 512 B")
     assert "streams 4 and 5" in told
     assert "streams 5 and 6" not in told
     assert "and 1 more" in told

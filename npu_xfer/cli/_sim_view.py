@@ -61,6 +61,11 @@ def _findings(report: Report) -> list[Finding]:
     return [finding for finding in report.findings if finding.kind != "leak" or not report.leaks]
 
 
+def _leak(name: str, count: int) -> str:
+    words = name.replace("_", " ")
+    return f"{words} {format_nbytes(count)}" if name.endswith("_bytes") else f"{words} {count}"
+
+
 def _facts(report: Report) -> list[tuple[str, str]]:
     rows = []
     if report.profiles:
@@ -82,7 +87,7 @@ def _facts(report: Report) -> list[tuple[str, str]]:
         rows.append(("faults fired", str(report.faults_fired)))
     found = [f"{finding.kind} {finding.count}" for finding in _findings(report)]
     rows.append(("findings", ", ".join(found) or "none"))
-    rows.append(("leaks", ", ".join(f"{name} {count}" for name, count in report.leaks.items()) or "none"))
+    rows.append(("leaks", ", ".join(_leak(name, count) for name, count in report.leaks.items()) or "none"))
     return rows
 
 
