@@ -72,6 +72,13 @@ for index, report in enumerate(reports):
 sys.exit(int(sys.argv[2]))
 """
 
+PROFILE = """
+import ctypes
+name = ctypes.create_string_buffer(64)
+assert ctypes.CDLL("libascendcl.so").aclsim_get_profile(name, ctypes.c_size_t(64)) == 0
+print(name.value.decode())
+"""
+
 
 def report_of(pid: int, **changes: Any) -> dict[str, Any]:
     clean = {
@@ -456,7 +463,22 @@ def test_the_reports_of_several_real_programs(program: Path, tmp_path: Path) -> 
     assert told["unreadable"] == []
 
 
-@pytest.mark.parametrize("command", [["sim"], ["sim", "run"], ["sim", "sdk"]])
+@pytest.mark.skipif(b"aclsim_set_profile" not in SIMULATOR.read_bytes(), reason="it has no profiles")
+def test_profiles_are_those_of_the_library() -> None:
+    # In a process of its own: the library of this one may have devices that are set.
+    command = [sys.executable, "-m", "npu_xfer", "sim", "profiles"]
+    ran = subprocess.run([*command, "--json"], capture_output=True, text=True, timeout=60, check=True)
+    rows = {row["name"]: row for row in json.loads(ran.stdout)}
+    assert [row["name"] for row in rows.values() if row["is_default"]] == ["a2-ep-9.1"]
+    assert rows["a2-ep-8.0"]["n_functions"] < rows["a2-ep-9.1"]["n_functions"]
+    assert rows["310p-rc-9.1"]["soc_name"] != rows["a2-ep-9.1"]["soc_name"]
+    told = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+    assert [line.split()[0] for line in told.splitlines()[1:]] == list(rows)
+    for name in list(rows)[::9]:
+        assert sim_run("--profile", name, "--", sys.executable, "-c", PROFILE).stdout == f"{name}\n"
+
+
+@pytest.mark.parametrize("command", [["sim"], ["sim", "run"], ["sim", "sdk"], ["sim", "profiles"]])
 def test_help_has_examples_and_fits_in_80_columns(command: list[str]) -> None:
     shown = RUNNER.invoke(app, [*command, "--help"], env={"COLUMNS": "80", "TERMINAL_WIDTH": "80"})
     assert shown.exit_code == 0

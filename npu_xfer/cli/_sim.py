@@ -31,6 +31,7 @@ __all__ = [
     "installed_headers",
     "make_sdk",
     "run",
+    "simulator_file",
     "status_of",
     "sum_reports",
 ]
@@ -203,7 +204,8 @@ class Ran:
     """None when no process of the program left a report."""
 
 
-def _simulator() -> Path:
+def simulator_file() -> Path:
+    """The simulator's library. Raises LibraryError without one."""
     path = simulator_path()
     if path is None or not os.path.isfile(path):
         raise LibraryError(
@@ -233,7 +235,7 @@ def _environment(folder: Path, choices: Choices) -> dict[str, str]:
     modules.mkdir()
     for name in CANN_NAMES:
         # Links, not copies: the loader then sees one library under every name, with one state.
-        (libraries / name).symlink_to(_simulator())
+        (libraries / name).symlink_to(simulator_file())
     (modules / "acl.py").write_text(_SHIM, encoding="utf-8")
     environ = os.environ | choices.variables()
     environ["LD_LIBRARY_PATH"] = _prepended(libraries, environ.get("LD_LIBRARY_PATH"))
@@ -313,7 +315,7 @@ def status_of(error: OSError) -> int:
 
 def installed_headers() -> list[Path]:
     """The headers of the simulator, beside the library. Raises LibraryError when they are not installed."""
-    folder = _simulator().parent / "include" / "acl"
+    folder = simulator_file().parent / "include" / "acl"
     found = sorted(path for path in folder.glob("*") if path.suffix in {".h", ".def"})
     if not found:
         raise LibraryError(
@@ -326,7 +328,7 @@ def _is_ours(path: Path) -> bool:
     """Whether a file was made by an earlier `sim sdk`, and may be replaced."""
     if path.is_symlink():
         target = os.readlink(path)
-        return target == CANN_NAMES[1] or Path(target).name == _simulator().name or "npu_xfer" in target
+        return target == CANN_NAMES[1] or Path(target).name == simulator_file().name or "npu_xfer" in target
     marks = (b"aclsim_abi", b"NPUX_", b"ACL_FN(")
     return path.is_file() and any(mark in path.read_bytes() for mark in marks)
 
@@ -358,7 +360,7 @@ def make_sdk(folder: Path, *, copy: bool = False) -> list[Path]:
         parent.mkdir(parents=True, exist_ok=True)
     for source, target in headers:
         _place(source, target, copy=copy)
-    _place(_simulator(), library, copy=copy)
+    _place(simulator_file(), library, copy=copy)
     # A second copy would be a second simulator in a program that loads both names.
     _place(Path(library.name), other, copy=False)
     return targets

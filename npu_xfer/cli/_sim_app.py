@@ -2,6 +2,7 @@
 
 # typer reads the annotations of this file when the program runs, so that they are not postponed here.
 
+import dataclasses
 import shlex
 from pathlib import Path
 from typing import Annotated
@@ -9,8 +10,8 @@ from typing import Annotated
 import typer
 
 from npu_xfer._settings import parse_nbytes
-from npu_xfer.cli import _sim, _sim_view
-from npu_xfer.cli._common import Screen
+from npu_xfer.cli import _sim, _sim_profiles, _sim_view
+from npu_xfer.cli._common import Screen, write_json
 from npu_xfer.cli._outcomes import fail, outcomes, save
 
 __all__ = ["sim_app"]
@@ -166,3 +167,25 @@ def sdk(
         "  npu-xfer sim run -- ./prog",
     ):
         screen.out.print(line, markup=False, soft_wrap=True)
+
+
+@sim_app.command(
+    name="profiles",
+    short_help="The chips and CANN releases to choose from.",
+    epilog="\b\nExamples:\n  npu-xfer sim profiles\n  npu-xfer sim profiles --json",
+)
+def profiles(
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+) -> None:
+    """List what the option --profile of `sim run` accepts.
+
+    A name may be given in part: what is missing is that of the default. A function that a release lacks
+    returns 200001.
+    """
+    screen = Screen()
+    with outcomes(screen):
+        found = _sim_profiles.known_profiles()
+    if as_json:
+        write_json("-", [dataclasses.asdict(profile) for profile in found])
+    else:
+        screen.show(_sim_profiles.table(found))
