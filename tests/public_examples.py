@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -143,11 +144,11 @@ class Row:
 class Bench:
     """The folder of one run: headers, libraries, objects and programs."""
 
-    def __init__(self, checkout: Path, work: Path, simulator: Sequence[str]) -> None:
-        """`simulator`: further options of `npu-xfer sim run`."""
+    def __init__(self, checkout: Path, work: Path, options: Sequence[str]) -> None:
+        """`options`: further ones of `npu-xfer sim run`."""
         self._checkout = checkout
         self._work = work
-        self._simulator = simulator
+        self._options = options
         make_sdk(work / "sdk")
         self._kernels = work / "kernels.o"
         self._compile(_KERNELS, self._kernels, [checkout])
@@ -186,7 +187,7 @@ class Bench:
             # The status is 0 only when both programs ended with 0.
             script = '"$0" & "$1"; second=$?; wait $! && exit $second'
             command = ["sh", "-c", script, *command]
-        options = [f"--devices={example.devices}", *self._simulator]
+        options = [f"--devices={example.devices}", *self._options]
         environ = os.environ | ({"EXAMPLE_WAITS_FOR_KERNELS": "1"} if example.waits_for_kernels else {})
         for name in example.makes:
             (folder / name).mkdir(exist_ok=True)
@@ -265,7 +266,9 @@ def main() -> int:
     parser.add_argument("checkout", type=Path, help="the folder `example` of a checkout of the runtime")
     parser.add_argument("--only", default="", help="only examples with this in their path")
     parser.add_argument("--keep", type=Path, help="build in this new folder, and keep programs and outputs")
-    parser.add_argument("simulator", nargs="*", help="options of `npu-xfer sim run`, after --")
+    parser.add_argument(
+        "--sim", default="", metavar="OPTIONS", help='for `npu-xfer sim run`, such as --sim="--mode virtual"'
+    )
     arguments = parser.parse_args()
     checkout = arguments.checkout.resolve()
     if not (checkout / "kernel_func" / "kernel_ops.h").is_file():
@@ -276,7 +279,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as scratch:
         if arguments.keep is not None:
             arguments.keep.mkdir(parents=True)
-        bench = Bench(checkout, (arguments.keep or Path(scratch)).resolve(), arguments.simulator)
+        bench = Bench(checkout, (arguments.keep or Path(scratch)).resolve(), shlex.split(arguments.sim))
         rows = [bench.try_example(example) for example in chosen]
     for line in _table(rows):
         print(line)
