@@ -219,7 +219,7 @@ class ErrorInfo(Structure):
 Callback = ctypes.CFUNCTYPE(None, c_void_p)
 """aclrtCallback, given to aclrtLaunchCallback; runs inside aclrtProcessReport."""
 
-HostFunc = ctypes.CFUNCTYPE(None, c_void_p)
+HostFunc = Callback
 """aclrtHostFunc, given to aclrtLaunchHostFunc; runs on a thread of the runtime without a context."""
 
 ExceptionInfoCallback = ctypes.CFUNCTYPE(None, c_void_p)
