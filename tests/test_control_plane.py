@@ -10,6 +10,7 @@ import typing
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from fake_library import MEMORY, FakeLibrary
 
 from npu_xfer._cann import runtime as runtime_module
 from npu_xfer._cann.abi import PROTOTYPES, ErrorInfo, MallocAttrType
@@ -18,52 +19,10 @@ from npu_xfer._cann.runtime import BadRange, BatchCopy, Pitched, Runtime
 from npu_xfer.errors import AclError, LibraryError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-# An address that the fake may write to; as a device, a handle or a size it is a number like any other.
-MEMORY = ctypes.create_string_buffer(4096)
+    from collections.abc import Iterator
 
 # Functions that no method calls, each with the reason.
 NOT_REACHED: dict[str, str] = {}
-
-
-class FakeLibrary:
-    """Every function of the table as a real ctypes function, so that each call converts its arguments. They
-    write zeros to their outputs and return 0 (or what `codes` says)."""
-
-    path = "fake"
-
-    def __init__(self, *, lacks: frozenset[str] = frozenset()) -> None:
-        self.lacks = lacks
-        self.codes: dict[str, int] = {}
-        self.called: list[str] = []
-        self._kept: list[Any] = []
-
-    def has(self, name: str) -> bool:
-        return name in PROTOTYPES and name not in self.lacks
-
-    def function(self, name: str) -> Callable[..., Any]:
-        if name in self.lacks:
-            raise LibraryError(f"fake has no {name}")
-        row = PROTOTYPES[name]
-        kinds = [ctypes.c_void_p if kind is ctypes.c_char_p else kind for kind in row.argtypes]
-        text = row.restype is ctypes.c_char_p
-
-        def body(*args: Any) -> Any:
-            self.called.append(name)
-            for value in args:
-                if (
-                    isinstance(value, ctypes._Pointer)
-                    and value
-                    and issubclass(value._type_, ctypes._SimpleCData)
-                ):
-                    ctypes.memset(value, 0, ctypes.sizeof(value._type_))
-            return None if text else self.codes.get(name, 0)
-
-        made = ctypes.CFUNCTYPE(ctypes.c_void_p if text else row.restype, *kinds)(body)
-        made.argtypes = list(row.argtypes)
-        self._kept.append(made)
-        return made
 
 
 def _public_methods() -> list[str]:
