@@ -120,7 +120,7 @@ def test_config_dictionaries_must_agree(fake: FakeLibrary) -> None:
     [
         ("mdl", "load_from_file"),
         ("op", "execute_v2"),
-        ("media", "dvpp_malloc"),
+        ("media", "dvpp_create_channel"),
         ("rt", "launch_kernel"),
         ("util", "vector_to_ptr"),
         (None, "create_data_buffer"),
@@ -137,7 +137,7 @@ def test_what_is_not_part_is_named(group: str | None, name: str) -> None:
 def test_python_can_look_at_the_modules() -> None:
     assert "bytes_to_ptr" in dir(acl.util)
     assert "memcpy_async" in dir(acl.rt)
-    for owner in (acl, acl.rt, acl.util, acl.mdl):
+    for owner in (acl, acl.rt, acl.util, acl.media, acl.mdl):
         with pytest.raises(AttributeError):
             getattr(owner, "__nothing__")  # noqa: B009  # as Python's own probes do
 
@@ -235,6 +235,15 @@ def test_fills(buffers: Buffers) -> None:
     assert acl.rt.memset_async(buffers.dev, NBYTES, 9, 100, buffers.stream) == 0
     assert acl.rt.synchronize_stream(buffers.stream) == 0
     assert sim.peek(buffers.dev, NBYTES) == b"\x09" * 100 + b"\x07" * (NBYTES - 100)
+
+
+def test_memory_of_the_media_group_is_for_copies(buffers: Buffers) -> None:
+    there, ret = acl.media.dvpp_malloc(NBYTES)
+    assert ret == 0
+    sent = buffers.fill_host(8)
+    assert acl.rt.memcpy(there, NBYTES, buffers.host, NBYTES, H2D) == 0
+    assert sim.peek(there, NBYTES) == sent
+    assert acl.media.dvpp_free(there) == 0
 
 
 def test_events_order_two_streams(buffers: Buffers) -> None:

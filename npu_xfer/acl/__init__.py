@@ -5,7 +5,7 @@ simulator, as far as it moves memory and orders streams. Names, order of argumen
 its open source and its documents (CANN 9.1) give them: handles and addresses are ints; a call returns its
 code, or a tuple with the code last; nothing raises AclError. Constants are the program's own, as in pyACL.
 
-What pyACL has and this module has not (models, operators, media, ...) raises `NotPart`, a
+What pyACL has and this module has not (models, operators, media processing, ...) raises `NotPart`, a
 NotImplementedError, when the name is looked up; `hasattr` answers False. A call that the loaded library lacks
 raises LibraryError naming the CANN release that has it.
 """
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from npu_xfer.acl import rt, util
+from npu_xfer.acl import media, rt, util
 from npu_xfer.acl._call import Absent, NotPart, absent
 from npu_xfer.acl._module import (
     finalize,
@@ -35,11 +35,12 @@ __all__ = [
     "get_version",
     "get_version_str",
     "init",
+    "media",
     "rt",
     "util",
 ]
 
-_GROUPS = ("mdl", "media", "op", "blas", "prof", "himpi", "fv")
+_GROUPS = ("mdl", "op", "blas", "prof", "himpi", "fv")
 
 
 def __getattr__(name: str) -> Any:
