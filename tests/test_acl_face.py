@@ -110,6 +110,14 @@ def test_only_ints_are_handles_and_addresses(fake: FakeLibrary, wrong: Any) -> N
     assert fake.called == []
 
 
+def test_integers_of_numpy_count_as_ints(fake: FakeLibrary) -> None:
+    acl.rt.memcpy(np.int64(64), np.uint32(3), np.uint64(128), np.int32(3), H2D)
+    assert fake.arguments[-1] == (64, 3, 128, 3, 1)
+    acl.rt.malloc(np.prod((2, 3)), HUGE_FIRST)  # type: ignore[arg-type]  # what programs write
+    acl.rt.malloc_host_with_cfg(np.prod((2, 3)), {})  # type: ignore[arg-type]
+    assert fake.called == ["aclrtMemcpy", "aclrtMalloc", "aclrtMallocHostWithCfg"]
+
+
 def test_config_dictionaries_must_agree(fake: FakeLibrary) -> None:
     with pytest.raises(KeyError, match="numAttrs"):
         acl.rt.malloc_with_cfg(64, 0, {"attrs": [], "numAttrs": 1})

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from npu_xfer._cann import enums, structs
 from npu_xfer._cann.enums import *  # noqa: F403  # one place to import the whole ABI from
-from npu_xfer._cann.structs import *  # noqa: F403
+from npu_xfer._cann.structs import *  # noqa: F403  # the same
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -6,6 +6,7 @@ Threads: any; each call runs on the calling thread without the GIL, and CANN's c
 from __future__ import annotations
 
 import ctypes
+import operator
 from typing import TYPE_CHECKING, Any
 
 from npu_xfer._library import located_library
@@ -13,7 +14,7 @@ from npu_xfer._library import located_library
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Absent", "NotPart", "absent", "function", "handle", "number", "out", "ret"]
+__all__ = ["Absent", "NotPart", "absent", "function", "handle", "number", "out", "plain", "ret"]
 
 
 class NotPart(NotImplementedError, AttributeError):
@@ -48,23 +49,27 @@ def function(name: str) -> Callable[..., Any]:
     return found
 
 
-def _plain(value: Any) -> Any:
-    """pyACL takes no None and no float where an int belongs; ctypes would take None as NULL."""
-    if value is None or isinstance(value, float):
-        raise TypeError(f"an address, a handle or a number is needed as int, got {value!r}: pass 0 for NULL")
-    return value
+def plain(value: Any) -> int:
+    """The int behind an argument. numpy's integers count, as in pyACL; None and floats do not (ctypes would
+    take None as NULL)."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise TypeError(
+            f"an address, a handle or a number is needed as int, got {value!r}: pass 0 for NULL"
+        ) from None
 
 
 def ret(name: str, *args: Any) -> int:
     """Calls a function that returns a code only."""
-    code: int = function(name)(*map(_plain, args))
+    code: int = function(name)(*map(plain, args))
     return code
 
 
 def handle(name: str, *args: Any) -> tuple[int, int]:
     """A function whose first parameter is a handle or address that it makes: (handle, code)."""
     made = ctypes.c_void_p()
-    code: int = function(name)(ctypes.byref(made), *map(_plain, args))
+    code: int = function(name)(ctypes.byref(made), *map(plain, args))
     return made.value or 0, code
 
 
@@ -72,12 +77,12 @@ def number(kind: Any, name: str, *args: Any, first: bool = False, start: int = 0
     """A function whose last (or first) parameter is a number that it writes: (number, code)."""
     value = kind(start)
     place = (ctypes.byref(value),)
-    rest = tuple(map(_plain, args))
+    rest = tuple(map(plain, args))
     code: int = function(name)(*(place + rest if first else rest + place))
     return value.value, code
 
 
 def out(name: str, *args: Any) -> int:
-    """Calls with arguments that are ctypes objects already."""
-    code: int = function(name)(*args)
+    """Calls a function that returns a code, with ctypes objects among the arguments."""
+    code: int = function(name)(*(plain(one) if hasattr(one, "__index__") else one for one in args))
     return code

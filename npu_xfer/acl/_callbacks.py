@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from npu_xfer._cann.calls.callbacks import CALL_ONCE, keep_once, release
 from npu_xfer._cann.structs import ExceptionInfoCallback
-from npu_xfer.acl._call import function, number, out, ret
+from npu_xfer.acl._call import function, number, out, plain, ret
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,7 +50,7 @@ def launch_callback(fn: Callable[[Any], object], user_data_list: Any, block_type
     launch = function("aclrtLaunchCallback")
     token = keep_once(lambda: fn(user_data_list))
     try:
-        code: int = launch(CALL_ONCE, token, block_type, stream)
+        code: int = launch(CALL_ONCE, token, plain(block_type), plain(stream))
     except BaseException:
         release(token)
         raise

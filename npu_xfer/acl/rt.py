@@ -7,10 +7,10 @@ from typing import Any
 from npu_xfer.acl import _callbacks, _devices, _events, _memory, _streams
 from npu_xfer.acl._call import absent
 from npu_xfer.acl._callbacks import *  # noqa: F403  # one name space, as in pyACL
-from npu_xfer.acl._devices import *  # noqa: F403
-from npu_xfer.acl._events import *  # noqa: F403
-from npu_xfer.acl._memory import *  # noqa: F403
-from npu_xfer.acl._streams import *  # noqa: F403
+from npu_xfer.acl._devices import *  # noqa: F403  # the same
+from npu_xfer.acl._events import *  # noqa: F403  # the same
+from npu_xfer.acl._memory import *  # noqa: F403  # the same
+from npu_xfer.acl._streams import *  # noqa: F403  # the same
 
 __all__: list[str] = []
 __all__ += _devices.__all__
