@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import struct
 import threading
 from typing import TYPE_CHECKING
@@ -359,6 +360,22 @@ def test_a_batch(bench: Bench, queued: bool) -> None:
         at = one.dst - bench.device
         before[at : at + one.nbytes] = bench.sent[at : at + one.nbytes]
     assert sim.peek(bench.device, NBYTES) == bytes(before)
+
+
+@needs("aclrtMemcpyBatchAsync", "aclrtMemcpyBatch")
+@pytest.mark.parametrize("queued", [False, True])
+def test_a_refused_entry_of_a_batch_is_named(bench: Bench, queued: bool) -> None:
+    runtime, (stream, _) = bench.runtime, bench.streams
+    before = sim.peek(bench.device, NBYTES)
+    wrong = BatchCopy(bench.device + 64, bench.device, 64, True)  # its source is not on the host
+    copies = [BatchCopy(bench.device, bench.pinned, 64, True), wrong]
+    queue = functools.partial(runtime.memcpy_batch_async, stream=stream)
+    submit = queue if queued else runtime.memcpy_batch
+    with pytest.raises(AclError, match="entry 1 of the batch") as caught:
+        submit(copies, device=0)
+    assert caught.value.code == 107000
+    runtime.synchronize_stream(stream)
+    assert sim.peek(bench.device, NBYTES)[64:] == before[64:]
 
 
 @needs("aclrtMemsetD32")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from npu_xfer._cann.calls.base import Calls
+from npu_xfer._cann.codes import ACL_SUCCESS, acl_error
 from npu_xfer._cann.enums import MemcpyKind, MemLocationType, WaitValue
 from npu_xfer._cann.structs import MemcpyBatchAttr, MemLocation
 
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 __all__ = ["BatchCopy", "CopyCalls", "Pitched", "batch_arrays"]
+
+_NO_ENTRY = 2**64 - 1  # SIZE_MAX
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,20 +130,31 @@ class CopyCalls(Calls):
 
     def memcpy_batch(self, copies: Sequence[BatchCopy], *, device: int) -> None:
         """Makes all copies between the host and `device`, in no particular order, and waits. A refused entry
-        refuses the batch. Some chips lack it (code 207000)."""
+        refuses the batch; the error's text names it. Some chips lack the call (code 207000)."""
         arrays = batch_arrays(copies, device)
-        if self._library.has("aclrtMemcpyBatchV2"):
-            self._call("aclrtMemcpyBatchV2", *arrays)
+        if self._library.has("aclrtMemcpyBatch"):
+            self._batch("aclrtMemcpyBatch", arrays)
         else:
-            self._call("aclrtMemcpyBatch", *arrays, ctypes.byref(ctypes.c_size_t()))
+            self._call("aclrtMemcpyBatchV2", *arrays)
 
     def memcpy_batch_async(self, copies: Sequence[BatchCopy], stream: int, *, device: int) -> None:
         """Queues all copies on the stream. When one is refused, those before it may stay queued."""
         arrays = batch_arrays(copies, device)
-        if self._library.has("aclrtMemcpyBatchAsyncV2"):
-            self._call("aclrtMemcpyBatchAsyncV2", *arrays, stream)
+        if self._library.has("aclrtMemcpyBatchAsync"):
+            self._batch("aclrtMemcpyBatchAsync", arrays, stream)
         else:
-            self._call("aclrtMemcpyBatchAsync", *arrays, ctypes.byref(ctypes.c_size_t()), stream)
+            self._call("aclrtMemcpyBatchAsyncV2", *arrays, stream)
+
+    def _batch(self, name: str, arrays: list[Any], *stream: int) -> None:
+        """The older calls, which tell the refused entry; the V2 calls do not."""
+        refused = ctypes.c_size_t(_NO_ENTRY)
+        code = self._code(name, *arrays, ctypes.byref(refused), *stream)
+        if code == ACL_SUCCESS:
+            return
+        message = self.recent_message()
+        if refused.value != _NO_ENTRY:
+            message = f"entry {refused.value} of the batch was refused. {message or ''}".rstrip()
+        raise acl_error(name, code, message)
 
     # ---- addresses that are read late ----
 
