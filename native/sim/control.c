@@ -240,6 +240,7 @@ int aclsim_poke(void *device_ptr, const void *host, size_t nbytes)
     if (bytes == NULL)
         return -1;
     memcpy(bytes, host, nbytes);
+    sim_value_poll();
     sim_block_unpin(found.ref.block);
     return 0;
 }

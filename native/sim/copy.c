@@ -116,6 +116,7 @@ static void move_now(const struct copy *c, struct sim_device *dev, int dir)
         memmove(dst, src, c->nbytes);
     if (end_ns != 0)
         sim_sleep_until(end_ns);
+    sim_value_poll();
     if (dir == DIR_H2H)
         return;
     atomic_fetch_add_explicit(&sim.tally.copies[dir], 1, memory_order_relaxed);
@@ -296,6 +297,8 @@ aclError aclrtMemcpyAsync(void *dst, size_t dest_max, const void *src, size_t co
         kind != ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE)
         return copy_pageable(s, &c, ctx->dev);
     code = sim_stream_own(s, ctx);
+    if (code == 0)
+        code = sim_context_usable(ctx);
     if (code != 0)
         return code;
     if (kind == ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE)
@@ -324,6 +327,7 @@ static aclError fill_now(struct sim_thread *self, char *ptr, int32_t value, size
         return sim_fail(ACL_ERROR_RT_PARAM_INVALID, "EE1001", "%p is not %zu allocated bytes", (void *)ptr,
                         count);
     memset(ptr + (ref.block != NULL ? ref.block->delta : 0), value, count);
+    sim_value_poll();
     unpin(ref);
     return ACL_SUCCESS;
 }
@@ -351,6 +355,8 @@ aclError aclrtMemsetAsync(void *ptr, size_t max_count, int32_t value, size_t cou
         code = check_fill(self, ptr, max_count, count, &ctx);
     if (code == 0)
         code = sim_stream_own(s != NULL ? s : ctx->stream, ctx);
+    if (code == 0)
+        code = sim_context_usable(ctx);
     if (code != 0)
         return code;
     if (s == NULL)

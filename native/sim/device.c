@@ -67,9 +67,15 @@ static void context_close(struct sim_context *ctx)
     do { /* closing unlocks, so the list is walked anew */
         for (s = dev->streams; s != NULL && (s->ctx != ctx || s->closing); s = s->next)
             ;
-        if (s != NULL)
+        if (s != NULL && !s->told) { /* the state callbacks run without the lock, then look again */
+            pthread_mutex_unlock(&sim.mu);
+            sim_state_destroying(s);
+            pthread_mutex_lock(&sim.mu);
+        } else if (s != NULL) {
             sim_stream_close(s, false);
+        }
     } while (s != NULL);
+    sim_callback_context_closed(ctx);
     if (--dev->n_contexts == 0)
         sim_heap_clear(&dev->heap);
 }
@@ -79,12 +85,14 @@ aclError aclrtSetDevice(int32_t device)
     SIM_CALL(aclrtSetDevice);
     struct sim_device *dev;
     struct sim_context *ctx;
+    bool is_new;
 
     if (check_device(device) != 0)
         return ACL_ERROR_RT_INVALID_DEVICEID;
     dev = &sim.dev[device];
     pthread_mutex_lock(&sim.mu);
-    if (dev->primary == NULL)
+    is_new = dev->primary == NULL;
+    if (is_new)
         dev->primary = context_new(dev, true);
     ctx = dev->primary;
     if (ctx != NULL) {
@@ -94,6 +102,8 @@ aclError aclrtSetDevice(int32_t device)
     pthread_mutex_unlock(&sim.mu);
     if (ctx == NULL)
         return sim_fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "EE9999", "no address space for device %d", device);
+    if (is_new)
+        sim_state_created(ctx->stream);
     return ACL_SUCCESS;
 }
 
@@ -207,7 +217,7 @@ aclError aclrtSynchronizeDevice(void)
     struct sim_stream **streams;
     uint64_t *targets;
     uint32_t n;
-    aclError code = ACL_SUCCESS;
+    aclError code = ACL_SUCCESS, stopped;
 
     if (sim_need_context(self, &ctx) != 0)
         return ACL_ERROR_RT_CONTEXT_NULL;
@@ -228,7 +238,8 @@ aclError aclrtSynchronizeDevice(void)
     pthread_mutex_unlock(&sim.mu);
     free(streams);
     free(targets);
-    return code;
+    stopped = sim_context_notice(ctx);
+    return stopped != 0 ? stopped : code;
 }
 
 aclError aclrtCreateContext(aclrtContext *context, int32_t device)
@@ -247,6 +258,7 @@ aclError aclrtCreateContext(aclrtContext *context, int32_t device)
         return sim_fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "EE9999", "no address space for device %d", device);
     self->ctx = ctx;
     *context = ctx;
+    sim_state_created(ctx->stream);
     return ACL_SUCCESS;
 }
 

@@ -155,7 +155,7 @@ static void fail_task(struct turn *turn, uint64_t seq, aclError code)
     pthread_mutex_unlock(&sim.mu);
     sim_exception_report(s, &failure, t->tid);
     pthread_mutex_lock(&sim.mu);
-    s->failure = failure;
+    sim_stream_failed(s, &failure);
     pthread_mutex_unlock(&sim.mu);
 }
 
@@ -258,7 +258,7 @@ static void take_turn(struct sim_engine *e)
         s->last_end_ns = end_ns;
     sim_stream_publish(s, seq);
     s->running = false;
-    if (s->closing)
+    if (s->closing || s->aborting != 0)
         pthread_cond_broadcast(&s->cv);
     sim_sched_push(s);
     sim_sched_run();

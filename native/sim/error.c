@@ -23,7 +23,9 @@ static const struct {
     {"EE1002", "Stream_Synchronize_Timeout", "The work queued on the stream did not end in time."},
     {"EE1003", "Invalid_Argument_Range", "A value lies outside of the range that the call accepts."},
     {"EE1006", "Unsupported_Argument", "The value is known but not supported here."},
+    {"EE1004", "Null_Pointer", "A pointer argument must not be null."},
     {"EE1010", "Foreign_Object", "The object was made in another context than the current one."},
+    {"EE1016", "Unsupported_State", "The object is in a state that does not allow the call."},
     {"EE1017", "Invalid_Handle", "The handle was destroyed, or is of another type."},
     {"EE1018", "Wrong_Call_Sequence", "A call that has to come before this one is missing."},
     {"EE1023", "Resource_Exhausted", "Every object of this kind is in use."},
@@ -107,6 +109,9 @@ aclError sim_fail_failure(const struct sim_stream *s, const struct sim_failure *
 {
     static const char *const copy_types[] = {"H2D", "D2H", "D2D"};
 
+    if (failure->task != NULL)
+        return sim_fail(failure->code, "EE9999", "task %s failed, device_id=%d, stream_id=%d, task_id=%u",
+                        failure->task, s->dev->id, s->id, failure->task_id);
     return sim_fail(failure->code, "EE9999",
                     "async copy failed, device_id=%d, stream_id=%d, task_id=%u, copy_type=%s, length=%llu, "
                     "dst_addr=%p, src_addr=%p",

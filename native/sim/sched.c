@@ -47,14 +47,14 @@ void sim_sched_push(struct sim_stream *s)
     sim.work = s;
 }
 
-static void depend(struct sim_stream *s, struct sim_stream **list)
+void sim_stream_depend(struct sim_stream *s, struct sim_stream **list)
 {
     s->dep_list = list;
     s->dep_next = *list;
     *list = s;
 }
 
-static void undepend(struct sim_stream *s)
+void sim_stream_undepend(struct sim_stream *s)
 {
     struct sim_stream **at = s->dep_list;
 
@@ -96,6 +96,8 @@ void sim_stream_publish(struct sim_stream *s, uint64_t new_done)
             sim_event_recorded(t->record.event, t->record.gen, t->when);
         else if (t->kind == SIM_WAIT)
             atomic_fetch_sub_explicit(&t->wait.event->n_waits, 1, memory_order_release);
+        else if (t->kind >= SIM_EXT_FIRST)
+            sim_ext_done(s, t);
         else if ((t->flags & SIM_TASK_OWNS_SRC) != 0)
             free((void *)(uintptr_t)t->copy.src);
     }
@@ -107,6 +109,8 @@ void sim_stream_publish(struct sim_stream *s, uint64_t new_done)
     }
     if (s->dependents != NULL)
         free_dependents(s);
+    if (sim_n_value_waits != 0)
+        sim_value_recheck();
 }
 
 static void stamp_record(struct sim_stream *s, struct sim_task *t)
@@ -122,15 +126,24 @@ static void advance(struct sim_stream *s)
     while (!s->running && !s->queued && s->dep_list == NULL && done_of(s) != tail_of(s)) {
         struct sim_task *t = &s->ring[done_of(s) & SIM_RING_MASK];
 
+        if (s->ctx->halt.code != 0) { /* STOP mode, after a failure */
+            sim_ext_forget(s);
+            sim_stream_publish(s, tail_of(s));
+            return;
+        }
         if (t->kind == SIM_COPY || t->kind == SIM_MEMSET) {
             if (atomic_load_explicit(&s->pause, memory_order_relaxed) == 0)
                 sim_engine_queue(&s->dev->engine[t->dir], s);
             return;
         }
         if (t->kind == SIM_WAIT && !wait_over(t)) {
-            depend(s, t->wait.on != NULL ? &t->wait.on->dependents : &t->wait.event->blocked);
+            sim_stream_depend(s, t->wait.on != NULL ? &t->wait.on->dependents : &t->wait.event->blocked);
+            if (t->wait.timeout_s != 0)
+                sim_timer_arm(s, sim_now_ns() + (uint64_t)t->wait.timeout_s * 1000000000u);
             return;
         }
+        if (t->kind >= SIM_EXT_FIRST && !sim_ext_front(s, t))
+            return;
         if (t->kind == SIM_WAIT && t->wait.on != NULL && t->wait.on->last_end_ns > s->last_end_ns)
             s->last_end_ns = t->wait.on->last_end_ns;
         if (t->kind == SIM_RECORD)
@@ -247,13 +260,21 @@ struct sim_stream *sim_stream_new(struct sim_context *ctx, uint32_t flags, bool 
     return s;
 }
 
+void sim_stream_release(struct sim_stream *s)
+{
+    sim_stream_undepend(s);
+    sim_stream_publish(s, done_of(s) + 1);
+    sim_sched_push(s);
+}
+
 /* Nothing may point at the ring any more when it goes. */
-static void drop_tasks(struct sim_stream *s)
+void sim_stream_drop(struct sim_stream *s)
 {
     if (s->queued)
         sim_engine_unqueue(&s->dev->engine[s->ring[done_of(s) & SIM_RING_MASK].dir], s);
     if (s->dep_list != NULL)
-        undepend(s);
+        sim_stream_undepend(s);
+    sim_ext_forget(s);
     sim_stream_publish(s, tail_of(s));
     sim_sched_run();
 }
@@ -269,7 +290,8 @@ void sim_stream_close(struct sim_stream *s, bool force)
     pthread_cond_broadcast(&s->cv); /* to those who wait for room: there will be none for them */
     while (s->running || (!force && done_of(s) != tail_of(s)))
         pthread_cond_wait(&s->cv, &sim.mu); /* publish and the end of a turn wake a closing stream */
-    drop_tasks(s);
+    sim_stream_drop(s);
+    sim_ext_closed(s);
     if (s->prev != NULL)
         s->prev->next = s->next;
     else

@@ -24,6 +24,7 @@
 #pragma GCC visibility pop
 
 #include "sim/blocks.h"
+#include "sim/ext.h"
 #include "sim/finding.h"
 #include "sim/plog.h"
 #include "sim/profile.h"
@@ -36,6 +37,7 @@ enum {
     SIM_MAGIC_STREAM = 0x5354524d,
     SIM_MAGIC_EVENT = 0x45564e54,
     SIM_MAGIC_CONTEXT = 0x43545854,
+    SIM_MAGIC_NOTIFY = 0x4e544659,
     SIM_MAGIC_DEAD = 0x44454144
 };
 
@@ -51,6 +53,17 @@ enum sim_fn {
 /* --- streams, tasks, engines ------------------------------------------------------------------------- */
 
 enum sim_task_kind { SIM_COPY, SIM_MEMSET, SIM_RECORD, SIM_WAIT, SIM_MARKER };
+/* Kinds that ext.c executes with sim.mu held. */
+enum sim_ext_kind {
+    SIM_EXT_FIRST = 32,
+    SIM_CALLBACK = SIM_EXT_FIRST,
+    SIM_NOTIFY_RECORD,
+    SIM_NOTIFY_WAIT,
+    SIM_VALUE_WRITE,
+    SIM_VALUE_WAIT,
+    SIM_IPC_RECORD,
+    SIM_IPC_WAIT
+};
 
 enum { SIM_TASK_OWNS_SRC = 1 }; /* src is a malloc'd copy that dies with the task (copy kind 5) */
 
@@ -81,7 +94,27 @@ struct sim_task {
             struct sim_event *event;
             struct sim_stream *on; /* NULL: any record of the event that completes */
             uint64_t seq;
+            uint32_t timeout_s; /* 0: none */
         } wait;
+        struct {
+            struct sim_callback *entry;
+        } callback;
+        struct {
+            struct sim_notify *notify;
+            uint32_t timeout_s;
+        } notify; /* SIM_NOTIFY_RECORD without timeout_s */
+        struct {
+            char *ptr;
+            struct sim_block *block;
+            uint64_t number;
+            uint32_t gen;
+            uint32_t flag;
+        } word; /* SIM_VALUE_WRITE, SIM_VALUE_WAIT */
+        struct {
+            struct sim_event *event;
+            uint64_t ticket;
+            uint32_t timeout_s;
+        } ipc; /* SIM_IPC_RECORD without timeout_s */
     };
 };
 _Static_assert(sizeof(struct sim_task) == 64, "one task, one cache line");
@@ -93,12 +126,17 @@ struct sim_failure { /* for the message of the next synchronisation */
     uint64_t nbytes;
     const void *dst;
     const void *src;
+    const char *task; /* what failed, when it was no copy */
 };
 
 struct sim_stream {
     atomic_uint magic;
     int32_t id;
     uint32_t flags;
+    uint32_t priority;
+    uint32_t attr[3]; /* overflow switch, custom tag, cache switch: kept for whoever asks */
+    bool stops;       /* ACL_STOP_ON_FAILURE was set on it */
+    atomic_bool told; /* the state callbacks know that it is being destroyed */
     bool is_default;
     bool running; /* an engine executes its front tasks */
     bool queued;  /* in an engine's ready list */
@@ -113,7 +151,16 @@ struct sim_stream {
     pthread_cond_t cv;
     uint64_t wake_at; /* smallest done that a sleeping thread waits for */
     uint64_t last_end_ns;
-    struct sim_failure failure;    /* code 0: none */
+    struct sim_failure failure;   /* code 0: none */
+    struct sim_group *group;      /* who processes its callbacks, or NULL */
+    atomic_uint n_aborts;         /* how often its work was dropped ... */
+    int32_t abort_code;           /* ... last with this code ... */
+    uint64_t abort_from;          /* ... from this task on */
+    uint32_t aborting;            /* calls that are dropping its work now */
+    bool device_abort;            /* one of them is aclrtDeviceTaskAbort */
+    uint64_t timer_seq, timer_ns; /* the front that has a time limit; see timer.c */
+    bool in_timer;
+    struct sim_stream *timer_next;
     struct sim_stream *dependents; /* streams whose front waits for this one, by dep_next */
     struct sim_stream *dep_next;
     struct sim_stream **dep_list; /* the list this stream is in, or NULL */
@@ -141,8 +188,15 @@ struct sim_device {
     int32_t id;
     uint32_t refs; /* aclrtSetDevice minus aclrtResetDevice */
     uint32_t n_contexts;
-    uint32_t n_streams; /* user streams */
-    uint32_t n_hw_events;
+    uint32_t n_streams;    /* user streams */
+    uint32_t n_hw_events;  /* event ids in use ... */
+    uint32_t n_hw_pending; /* ... of these, by records that are not complete */
+    uint64_t *event_ids;
+    uint32_t next_event_id;
+    pthread_cond_t event_cv; /* an event id became free */
+    atomic_uint task_abort;  /* aclrtDeviceTaskAbort calls in progress */
+    uint32_t n_notifies;
+    uint32_t next_notify;
     uint32_t next_id;
     uint64_t ids[SIM_ID_WORDS];
     struct sim_context *primary;
@@ -158,6 +212,11 @@ struct sim_context {
     bool is_primary;
     struct sim_device *dev;
     struct sim_stream *stream; /* the default stream */
+    bool stops;                /* ACL_STOP_ON_FAILURE was set on one of its streams */
+    struct sim_failure halt;   /* the failure that stopped it; code 0: none */
+    int32_t halt_stream;       /* its stream's id */
+    atomic_int sticky;         /* halt.code once a synchronisation noticed it */
+    struct sim_group *host;    /* of the thread that runs its host functions, or NULL */
     struct sim_context *grave_next;
 };
 
@@ -168,9 +227,14 @@ struct sim_event {
     uint8_t mode;
     uint32_t flags;
     struct sim_device *dev;
-    atomic_ullong gen;      /* records submitted */
-    atomic_ullong done_gen; /* the latest gen that completed while being the latest */
-    atomic_uint n_waits;    /* unfinished StreamWaitEvent tasks */
+    struct sim_context *ctx;
+    int64_t id; /* hardware id, -1 before the first one; kept for GetEventId when given back */
+    bool holds_id;
+    uint32_t record_flag, wait_flag; /* 0: not used yet, else 1 + the flag that it is bound to */
+    struct sim_ipc *ipc;             /* shared with other processes, or NULL */
+    atomic_ullong gen;               /* records submitted */
+    atomic_ullong done_gen;          /* the latest gen that completed while being the latest */
+    atomic_uint n_waits;             /* unfinished StreamWaitEvent tasks */
     uint64_t n_done;
     struct sim_stream *rec_stream; /* latest record: (stream, seq) */
     uint64_t rec_seq;
@@ -208,6 +272,7 @@ struct sim_thread {
     struct sim_thread *next;
     uint32_t tid;
     uint32_t last_task_id;
+    uint32_t in_callback; /* stream callbacks that this thread runs */
     struct sim_context *ctx;
     aclError last_error;
     char *pending;                   /* error text not read yet, or NULL */
@@ -218,6 +283,7 @@ struct sim_thread {
 };
 
 struct sim_thread *sim_thread_slow(void);
+void sim_called_in_callback(enum sim_fn fn); /* callback.c: a finding when the documents forbid it */
 extern _Thread_local struct sim_thread *sim_self __attribute__((visibility("hidden")));
 
 static inline struct sim_thread *sim_enter(enum sim_fn fn)
@@ -226,6 +292,8 @@ static inline struct sim_thread *sim_enter(enum sim_fn fn)
     atomic_ullong *count = &self->calls[fn];
 
     atomic_store_explicit(count, atomic_load_explicit(count, memory_order_relaxed) + 1, memory_order_relaxed);
+    if (self->in_callback != 0)
+        sim_called_in_callback(fn);
     return self;
 }
 
@@ -314,6 +382,15 @@ aclError sim_timeout_check(int32_t timeout_ms, uint64_t *deadline_ns);
 /* --- events (event.c); with sim.mu held -------------------------------------------------------------- */
 
 void sim_event_recorded(struct sim_event *event, uint64_t gen, uint64_t when_ns);
+void sim_event_give_id(struct sim_event *event); /* eventid.c */
+/* Waits while every id is taken and some record of the device is going to give one back. 0 or 207007. */
+aclError sim_event_take_id(struct sim_event *event);
+/* Whether the kind of event takes a hardware id at all. */
+bool sim_event_needs_id(const struct sim_event *event);
+uint32_t sim_op_wait_timeout_s(void); /* eventtime.c; without sim.mu */
+/* A new event of any creation call, not counted as live yet; NULL without host memory. Without sim.mu. */
+struct sim_event *sim_event_new(struct sim_context *ctx, uint32_t flags, enum sim_event_mode mode);
+aclError sim_event_check(struct sim_event *event); /* also without sim.mu */
 
 /* --- engines (engine.c) ------------------------------------------------------------------------------ */
 

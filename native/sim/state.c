@@ -255,6 +255,7 @@ static void init_once(void)
     for (int32_t d = 0; d < SIM_MAX_DEVICES; d++) {
         sim.dev[d].id = d;
         sim.dev[d].link = link;
+        sim_cond_init(&sim.dev[d].event_cv);
         atomic_init(&sim.dev[d].submit_ns, link.submit_ns);
         for (int dir = 0; dir < ACLSIM_N_DIRECTIONS; dir++) {
             sim.dev[d].engine[dir].dev = &sim.dev[d];
