@@ -131,12 +131,18 @@ static void abort_begin(struct sim_stream *s, aclError code)
 }
 
 /* sim.mu held, released while waiting. false: too late. */
-static bool abort_end(struct sim_stream *s, uint64_t deadline_ns)
+static bool abort_wait(struct sim_stream *s, uint64_t deadline_ns)
 {
     bool in_time = true;
 
     while (s->running && in_time) /* the end of a turn wakes those who wait for an aborting stream */
         in_time = sim_cond_wait_until(&s->cv, deadline_ns);
+    return !s->running;
+}
+
+/* sim.mu held. */
+static void abort_end(struct sim_stream *s)
+{
     atomic_fetch_sub_explicit(&s->pause, 1, memory_order_relaxed);
     if (!s->running && s->ring != NULL) {
         sim_stream_drop(s);
@@ -144,7 +150,6 @@ static bool abort_end(struct sim_stream *s, uint64_t deadline_ns)
     }
     s->aborting--;
     pthread_cond_broadcast(&s->cv);
-    return !s->running;
 }
 
 aclError aclrtStreamAbort(aclrtStream stream)
@@ -171,7 +176,8 @@ aclError aclrtStreamAbort(aclrtStream stream)
     code = sim_stream_check(s);
     if (code == 0) {
         abort_begin(s, ACL_ERROR_RT_STREAM_ABORT);
-        (void)abort_end(s, SIM_FOREVER);
+        (void)abort_wait(s, SIM_FOREVER);
+        abort_end(s);
     }
     pthread_mutex_unlock(&sim.mu);
     return code;
@@ -198,26 +204,30 @@ aclError aclrtStreamStop(aclrtStream stream)
     return sim_stream_own(s, ctx);
 }
 
-/* sim.mu held, released while waiting. */
+/* sim.mu held, released while waiting. All streams end together, so that nothing that was submitted meanwhile
+ * is left. */
 static bool abort_device(struct sim_device *dev, uint64_t deadline_ns)
 {
+    struct sim_stream *s;
     bool in_time = true;
 
-    for (struct sim_stream *s = dev->streams; s != NULL; s = s->next)
+    for (s = dev->streams; s != NULL; s = s->next)
         if (!s->closing) {
             s->device_abort = true;
             abort_begin(s, ACL_ERROR_RT_DEVICE_TASK_ABORT);
         }
-    for (;;) { /* waiting unlocks, so the list is walked anew */
-        struct sim_stream *s = dev->streams;
-
-        while (s != NULL && !s->device_abort)
-            s = s->next;
-        if (s == NULL)
-            return in_time;
-        s->device_abort = false;
-        in_time = abort_end(s, deadline_ns) && in_time;
-    }
+    do { /* waiting unlocks, so the list is walked anew */
+        for (s = dev->streams; s != NULL && (!s->device_abort || !s->running); s = s->next)
+            ;
+        if (s != NULL)
+            in_time = abort_wait(s, deadline_ns);
+    } while (s != NULL && in_time);
+    for (s = dev->streams; s != NULL; s = s->next)
+        if (s->device_abort) {
+            s->device_abort = false;
+            abort_end(s);
+        }
+    return in_time;
 }
 
 /* A call that is too late returns 107019; the documents say that it fails, not with what (assumed). */

@@ -199,9 +199,10 @@ void sim_submit_commit(struct sim_thread *self, struct sim_stream *s)
 
 bool sim_stream_wait(struct sim_stream *s, uint64_t target, uint64_t deadline_ns)
 {
-    bool in_time = true;
+    uint32_t aborts = sim_stream_aborts(s);
+    bool in_time = s->aborting == 0; /* an abort ends every wait, at once */
 
-    while (done_of(s) < target && in_time) {
+    while (done_of(s) < target && in_time && sim_stream_aborts(s) == aborts) {
         if (target < s->wake_at)
             s->wake_at = target;
         in_time = sim_cond_wait_until(&s->cv, deadline_ns);

@@ -369,7 +369,8 @@ void sim_submit_commit(struct sim_thread *self, struct sim_stream *s);
 void sim_stream_publish(struct sim_stream *s, uint64_t new_done); /* then sim_sched_run */
 void sim_sched_push(struct sim_stream *s);
 void sim_sched_run(void);
-bool sim_stream_wait(struct sim_stream *s, uint64_t target, uint64_t deadline_ns); /* false: too late */
+bool sim_stream_wait(struct sim_stream *s, uint64_t target,
+                     uint64_t deadline_ns);                  /* false: too late or aborted */
 void sim_stream_spin(struct sim_stream *s, uint64_t target); /* without sim.mu; a few microseconds */
 
 /* --- streams (stream.c) ------------------------------------------------------------------------------ */
