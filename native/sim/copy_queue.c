@@ -114,6 +114,7 @@ aclError sim_copy_queue_buffered(struct sim_thread *self, struct sim_stream *s, 
         return code;
     from_buffer.src = buffer;
     from_buffer.src_loc = HOST;
+    from_buffer.src_ref = (struct sim_ref){0};
     if (submit(self, s, &from_buffer, sim_direction(&from_buffer), SIM_TASK_OWNS_SRC, c->nbytes))
         return ACL_SUCCESS;
     free(buffer);

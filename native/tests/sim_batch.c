@@ -15,7 +15,7 @@ static const aclrtMemcpyBatchAttr d2h = {.dstLoc = {0, ACL_MEM_LOCATION_TYPE_HOS
 struct batch {
     void *dsts[3], *srcs[3];
     size_t maxs[3], sizes[3], indexes[3], fail;
-    aclrtMemcpyBatchAttr attrs[3];
+    aclrtMemcpyBatchAttr attrs[4]; /* more than the copies need */
     size_t n, n_attrs;
 };
 
