@@ -175,7 +175,7 @@ static aclError queue_entry(struct sim_thread *self, struct sim_context *ctx, st
     sim_note_ordinary(c, ACL_MEMCPY_DEFAULT);
     if (sim_is_pageable(c, ACL_MEMCPY_DEFAULT))
         return sim_copy_pageable(s, c, NULL, ctx->dev);
-    code = sim_stream_own(s, ctx);
+    code = sim_may_submit(s, ctx);
     return code != 0 ? code : sim_copy_queue(self, s, c, sim_direction(c));
 }
 

@@ -77,7 +77,7 @@ aclError sim_copy_async(struct sim_thread *self, struct sim_context *ctx, struct
         return sim_copy_pageable(s, c, NULL, ctx->dev);
     if (sim_is_pageable(c, kind))
         atomic_fetch_add_explicit(&sim.tally.pageable, 1, memory_order_relaxed);
-    code = sim_stream_own(s, ctx);
+    code = sim_may_submit(s, ctx);
     if (code != 0)
         return code;
     if (kind == ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE)

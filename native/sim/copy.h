@@ -55,6 +55,8 @@ aclError sim_copy_now(const struct sim_copy *c, const struct sim_rows *rows, str
 
 /* --- queued copies (copy_queue.c) --- */
 
+/* Whether the context takes copies and fills for this stream now: the last check before a submission. */
+aclError sim_may_submit(const struct sim_stream *s, struct sim_context *ctx);
 /* Splits into tasks of the size that one descriptor can carry. When the stream is closed meanwhile, what was
  * submitted before stays submitted. */
 aclError sim_copy_queue(struct sim_thread *self, struct sim_stream *s, const struct sim_copy *c, int dir);

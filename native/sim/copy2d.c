@@ -130,6 +130,6 @@ aclError aclrtMemcpy2dAsync(void *dst, size_t dpitch, const void *src, size_t sp
         return sim_copy_pageable(s, &c, &r, ctx->dev);
     if (sim_is_pageable(&c, kind))
         atomic_fetch_add_explicit(&sim.tally.pageable, 1, memory_order_relaxed);
-    code = sim_stream_own(s, ctx);
+    code = sim_may_submit(s, ctx);
     return code != 0 ? code : queue_rows(self, s, &c, &r, kind);
 }

@@ -15,6 +15,11 @@ aclError sim_closed_meanwhile(struct sim_stream *s)
                     (void *)s);
 }
 
+aclError sim_may_submit(const struct sim_stream *s, struct sim_context *ctx)
+{
+    return sim_stream_own(s, ctx);
+}
+
 /* What one descriptor can carry (observed on the open runtime). */
 static size_t chunk_of(const struct sim_copy *c, int dir)
 {

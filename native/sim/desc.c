@@ -168,7 +168,7 @@ aclError aclrtMemcpyAsyncWithDesc(void *desc, aclrtMemcpyKind kind, aclrtStream 
     if (code == 0)
         code = sim_need_context(self, &ctx);
     if (code == 0)
-        code = sim_stream_own(stream, ctx);
+        code = sim_may_submit(stream, ctx);
     return code != 0 ? code : submit(self, stream, &what, count_of(ref, desc));
 }
 
@@ -206,6 +206,6 @@ aclError aclrtMemcpyAsyncWithOffset(void **dst, size_t dest_max, size_t dst_offs
         return code;
     if (s == NULL)
         s = ctx->stream;
-    code = sim_stream_own(s, ctx);
+    code = sim_may_submit(s, ctx);
     return code != 0 ? code : submit(self, s, &what, count);
 }

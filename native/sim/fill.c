@@ -48,7 +48,7 @@ static aclError fill_async(struct sim_thread *self, struct sim_context *ctx, str
 
     if (s == NULL)
         s = ctx->stream;
-    code = sim_stream_own(s, ctx);
+    code = sim_may_submit(s, ctx);
     if (code != 0)
         return code;
     if (sim_locate(self, f->ptr, &ref) != DEVICE)
