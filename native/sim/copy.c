@@ -61,7 +61,7 @@ static int direction_of(const struct sim_copy *c, aclrtMemcpyKind kind)
 aclError sim_copy_async(struct sim_thread *self, struct sim_context *ctx, struct sim_stream *s,
                         const struct sim_copy *c, aclrtMemcpyKind kind)
 {
-    aclError code = sim_correct_kind(c, &kind);
+    aclError code = sim_correct_kind(c, &kind, s->id);
 
     if (code != 0)
         return code;

@@ -31,8 +31,9 @@ struct sim_rows {
 /* --- locations and kinds (location.c) --- */
 
 struct sim_copy sim_copy_of(struct sim_thread *self, void *dst, const void *src, size_t nbytes);
-/* Replaces *kind by the effective one, or 107000 with the text and the log records of the release. */
-aclError sim_correct_kind(const struct sim_copy *c, aclrtMemcpyKind *kind);
+/* Replaces *kind by the effective one, or 107000 with the text and the log records of the release. stream_id:
+ * for the log; -1 without a stream. */
+aclError sim_correct_kind(const struct sim_copy *c, aclrtMemcpyKind *kind, int32_t stream_id);
 /* For locations that fit no copy at all, for example freed device memory. */
 bool sim_locations_usable(const struct sim_copy *c);
 /* The engine that runs a copy between these locations; DIR_H2H for none. */

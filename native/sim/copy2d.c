@@ -62,7 +62,7 @@ aclError aclrtMemcpy2d(void *dst, size_t dpitch, const void *src, size_t spitch,
     if (code != 0)
         return code;
     c = sim_copy_of(self, dst, src, width * height);
-    code = sim_correct_kind(&c, &kind);
+    code = sim_correct_kind(&c, &kind, -1);
     if (code != 0 || (kind != ACL_MEMCPY_HOST_TO_DEVICE && kind != ACL_MEMCPY_DEVICE_TO_HOST &&
                       sim_profile.form == SIM_FORM_EP))
         return code != 0 ? code : direction_error(&c, kind, "between host and device");
@@ -118,7 +118,7 @@ aclError aclrtMemcpy2dAsync(void *dst, size_t dpitch, const void *src, size_t sp
     if (s == NULL)
         s = ctx->stream;
     c = sim_copy_of(self, dst, src, width * height);
-    code = sim_correct_kind(&c, &kind);
+    code = sim_correct_kind(&c, &kind, s->id);
     if (code != 0)
         return code;
     if (kind == ACL_MEMCPY_HOST_TO_HOST && sim_profile.form == SIM_FORM_EP)

@@ -169,7 +169,7 @@ static aclError old_kind_error(int src, int dst, aclrtMemcpyKind kind)
 }
 
 /* 8.5 and 9.0 write bare numbers, later releases names with them. */
-static aclError kind_error(const struct sim_copy *c, aclrtMemcpyKind kind)
+static aclError kind_error(const struct sim_copy *c, aclrtMemcpyKind kind, int32_t stream_id)
 {
     int src = shown_location(c->src_loc), dst = shown_location(c->dst_loc);
     char expected[160], what[256];
@@ -191,8 +191,8 @@ static aclError kind_error(const struct sim_copy *c, aclrtMemcpyKind kind)
     sim_log(SIM_LOG_ERROR, "MemcpyAsyncCheckLocation",
             "Memory async check kind and loc failed, retCode=%#x, %s", inner_code, what);
     sim_log(SIM_LOG_ERROR, "MemcpyAsync",
-            "MemcpyAsync check src or dst location failed, checkKind=1, copyKind=%s(%d)", kinds[kind].name,
-            kinds[kind].number);
+            "MemcpyAsync check src or dst location failed, stream_id=%d, checkKind=1, copyKind=%s(%d)",
+            stream_id, kinds[kind].name, kinds[kind].number);
     return sim_fail(ACL_ERROR_RT_PARAM_INVALID, "EE1001",
                     "Memory async check kind and loc failed, retCode=%#x, %s%s%s%s", inner_code, what,
                     sim_locations_usable(c) ? "; the copy kind does not fit these locations, use one of ["
@@ -200,18 +200,18 @@ static aclError kind_error(const struct sim_copy *c, aclrtMemcpyKind kind)
                     sim_locations_usable(c) ? expected : "", sim_locations_usable(c) ? "]" : "");
 }
 
-aclError sim_correct_kind(const struct sim_copy *c, aclrtMemcpyKind *kind)
+aclError sim_correct_kind(const struct sim_copy *c, aclrtMemcpyKind *kind, int32_t stream_id)
 {
     int src = shown_location(c->src_loc), dst = shown_location(c->dst_loc);
 
     if (!sim_locations_usable(c))
-        return kind_error(c, *kind);
+        return kind_error(c, *kind, stream_id);
     if (sim_profile.form == SIM_FORM_RC)
         return ACL_SUCCESS; /* the check is one of the form with two memories */
     if (*kind == ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE) {
         /* Checked from 9.1 on. Before, the processor would have read a device address (assumed: refused). */
         if (src == DEVICE || dst != DEVICE)
-            return kind_error(c, *kind);
+            return kind_error(c, *kind, stream_id);
         return ACL_SUCCESS;
     }
     if (*kind == ACL_MEMCPY_DEFAULT || (sim_profile.corrects_kind && table[src][dst].accepts == ANY)) {
@@ -220,6 +220,6 @@ aclError sim_correct_kind(const struct sim_copy *c, aclrtMemcpyKind *kind)
     }
     if (sim_profile.corrects_kind ? (table[src][dst].accepts >> *kind & 1) == 0
                                   : *kind != table[src][dst].instead)
-        return kind_error(c, *kind);
+        return kind_error(c, *kind, stream_id);
     return ACL_SUCCESS;
 }
