@@ -8,6 +8,7 @@
  *   ACLSIM_DEVICE_MEMORY  bytes of each device, plain or with KiB, MiB, GiB, TiB; default 32GiB
  *   ACLSIM_LINK           for example "h2d=25e9,d2h=25e9,d2d=1e12,latency_us=8,submit_us=1.9,move=0"; also
  *                         latency_ns and submit_ns. A rate is 0 (no limit) or 1e6 or more.
+ *   ACLSIM_FAULTS         fault rules, or @FILE with them; see aclsim_add_fault
  * Any other value is one line on standard error, and every aclInit returns ACL_ERROR_INVALID_PARAM with this
  * line as its text. Calls that need no aclInit use the default instead.
  *
@@ -89,7 +90,40 @@ int64_t aclsim_fail_copy(int32_t device, int direction, uint64_t nth, int32_t co
 /* The nth call (1 = the next) of the ACL function `name` returns code and does nothing else: it is counted,
  * but leaves no error text and no last error. Only for functions that return aclError. */
 int64_t aclsim_fail_call(const char *name, uint64_t nth, int32_t code);
-/* Disarms everything that has not fired; returns how many that were. */
+
+/* Fault rules: one entry, ACTION key=value ..., as in "copy code=507001 direction=h2d nth=3". Several entries,
+ * in ACLSIM_FAULTS or in the file after its '@', are separated by ';' or newlines; '#' begins a comment.
+ *
+ * Actions, with their own keys and the default code:
+ *   call      name= code=      an ACL function returns code and does nothing; no error text, no last error
+ *   copy      code=507001      a queued copy ends with code and moves no byte, as aclsim_fail_copy
+ *   event     code=507001      a record ends with code; the event completes, the next synchronisation tells
+ *   free      code=207002      a freeing function (name= for only one) returns code and frees nothing
+ *   alloc     kind=device|pinned (both) per_call=BYTES total=BYTES
+ *                              allocations above these limits return 207001; without a limit, all do
+ *   streams   limit=N          with N streams on the device, another one is 207008
+ *   events    limit=N          with N events in the process, another one is 207007
+ *   register  code=207000      aclrtHostRegister and aclrtHostRegisterV2 return code
+ *   slow      factor=X delay_us=N  a queued copy takes X times its modelled time and N microseconds more
+ *   stall                      a queued copy does not end, and its engine is stuck, until the rule is removed
+ *   lose      code=507010 name=    the device is lost: queued work fails, calls that need the device return
+ *                              code, its status is abnormal; until the last reset, or aclrtResetDeviceForce
+ *   sick      code=507054      a memory fault (507053 to 507057): copies fail until tasks are aborted and
+ *                              the fault is repaired, or until the device is reset
+ *   random    rate=P seed=N    of the copies a share P is refused (207001), fails (507001) or is slow
+ * Selectors: device=, and for queued copies direction=h2d|d2h|d2d, stream=ID, min_bytes=, max_bytes=.
+ * When: nth=1 the first match that fires, every=1 then each so-manieth one, times=1 how often (0: for ever,
+ * also the default of limits and of probability=), probability=P with seed=N, from a generator of the rule's
+ * own. lose and sick fire on the nth copy (lose with name=: call), or at once without any such key.
+ * BYTES takes KiB, MiB, GiB and TiB.
+ *
+ * An id > 0, or -1; then aclsim_fault_error says why, for the calling thread's latest rule. */
+int64_t aclsim_add_fault(const char *rule);
+const char *aclsim_fault_error(void);
+/* Also ends the stalls and heals the devices that the rule made ill. 0, or -1 for an unknown id. */
+int aclsim_remove_fault(int64_t id);
+int64_t aclsim_faults_fired(int64_t id); /* how often, or -1 for an unknown id */
+/* Removes every rule, ends stalls, heals devices; returns how many rules could still have fired. */
 int64_t aclsim_clear_faults(void);
 
 /* Calls of one ACL function: by the calling thread's kernel id, or by all threads for tid 0.

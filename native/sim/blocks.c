@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "sim/fault.h"
 #include "sim/poison.h"
 #include "sim/treap.h"
 
@@ -269,7 +270,7 @@ void *sim_heap_alloc(struct sim_heap *heap, size_t nbytes, uint32_t page_bytes)
     size_t padded, extent;
     struct sim_block *b;
 
-    if (nbytes > heap->nbytes)
+    if (nbytes > heap->nbytes || !sim_fault_allows(heap->device, nbytes))
         return NULL;
     padded = ((nbytes + SIZE_STEP - 1) / SIZE_STEP) * SIZE_STEP + SIZE_PAD;
     extent = ((padded + GRANULE - 1) / GRANULE) * GRANULE;
@@ -301,7 +302,7 @@ void *sim_pinned_alloc(size_t nbytes)
     void *bytes;
     struct sim_block *b;
 
-    if (extent < nbytes)
+    if (extent < nbytes || !sim_fault_allows(-1, nbytes))
         return NULL;
     bytes = mmap(NULL, extent, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (bytes == MAP_FAILED)

@@ -82,6 +82,8 @@ aclError aclrtSetDevice(int32_t device)
 
     if (check_device(device) != 0)
         return ACL_ERROR_RT_INVALID_DEVICEID;
+    if (sim_fault_lost(device) != 0)
+        return sim_fail(sim_fault_lost(device), "EE9999", "device %d is lost: reset it first", device);
     dev = &sim.dev[device];
     pthread_mutex_lock(&sim.mu);
     if (dev->primary == NULL)
@@ -118,6 +120,8 @@ static aclError reset_device(int32_t device, bool force)
     if (closed != NULL)
         context_close(closed);
     pthread_mutex_unlock(&sim.mu);
+    if (closed != NULL || force)
+        sim_fault_revive(device);
     if (unmatched)
         return sim_fail(ACL_ERROR_RT_CONTEXT_RELEASE_ERROR, "EE1018", "device %d is reset but not set",
                         device);
@@ -176,7 +180,7 @@ aclError aclrtQueryDeviceStatus(int32_t device, aclrtDeviceStatus *status)
         return sim_fail_null("status");
     if (check_device(device) != 0)
         return ACL_ERROR_RT_INVALID_DEVICEID;
-    *status = ACL_RT_DEVICE_STATUS_NORMAL;
+    *status = sim_fault_lost(device) != 0 ? ACL_RT_DEVICE_STATUS_ABNORMAL : ACL_RT_DEVICE_STATUS_NORMAL;
     return ACL_SUCCESS;
 }
 

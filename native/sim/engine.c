@@ -27,6 +27,8 @@ struct turn {
     bool move;
     struct sim_ref dst, src; /* pinned from one task to the next */
     uint64_t n_copies, n_bytes, moved;
+    uint64_t cost_ns;  /* of the one copy of a timed turn, by the link model */
+    uint64_t extra_ns; /* what a fault adds to it */
 };
 
 bool sim_link_timed(const struct aclsim_link *link)
@@ -98,7 +100,12 @@ static aclError execute(struct turn *turn, const struct sim_task *t)
     aclError code;
 
     if (t->kind == SIM_COPY && atomic_load_explicit(&sim_n_copy_faults, memory_order_acquire) != 0) {
-        code = sim_fault_copy(turn->e->dev->id, turn->e->dir);
+        bool stall;
+
+        turn->extra_ns = turn->cost_ns;
+        code = sim_fault_copy(turn->s, t, &turn->extra_ns, &stall);
+        if (stall)
+            sim_fault_stall_wait(turn->s);
         if (code != 0)
             return code;
     }
@@ -196,6 +203,9 @@ static uint64_t run_batch(struct turn *turn, uint64_t seq, uint64_t tail)
         first = false;
         code = execute(turn, t);
         turn->moved += t->copy.nbytes;
+        if (turn->extra_ns != 0)
+            sim_sleep_until(sim_now_ns() + turn->extra_ns);
+        turn->extra_ns = 0;
         if (code != 0) {
             fail_task(turn, seq, code);
             return seq + 1;
@@ -209,7 +219,7 @@ static uint64_t run_timed(struct turn *turn, uint64_t seq, uint64_t end_ns)
 {
     aclError code = execute(turn, &turn->s->ring[seq & SIM_RING_MASK]);
 
-    sim_sleep_until(end_ns);
+    sim_sleep_until(end_ns + turn->extra_ns);
     if (code != 0)
         fail_task(turn, seq, code);
     return seq + 1;
@@ -242,8 +252,10 @@ static void take_turn(struct sim_engine *e)
     if (timed) {
         const struct sim_task *t = &s->ring[seq & SIM_RING_MASK];
 
-        end_ns =
-            sim_engine_charge(e, &link, t->when > s->last_end_ns ? t->when : s->last_end_ns, t->copy.nbytes);
+        uint64_t before = e->free_ns, ready = t->when > s->last_end_ns ? t->when : s->last_end_ns;
+
+        end_ns = sim_engine_charge(e, &link, ready, t->copy.nbytes);
+        turn.cost_ns = end_ns - (before > ready ? before : ready);
     }
     s->running = true;
     pthread_mutex_unlock(&sim.mu);
@@ -254,6 +266,9 @@ static void take_turn(struct sim_engine *e)
         sim_block_unpin(turn.src.block);
     count_copies(&turn);
     pthread_mutex_lock(&sim.mu);
+    end_ns += turn.extra_ns;
+    if (e->free_ns < end_ns)
+        e->free_ns = end_ns;
     if (timed && end_ns > s->last_end_ns)
         s->last_end_ns = end_ns;
     sim_stream_publish(s, seq);

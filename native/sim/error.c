@@ -107,6 +107,9 @@ aclError sim_fail_failure(const struct sim_stream *s, const struct sim_failure *
 {
     static const char *const copy_types[] = {"H2D", "D2H", "D2D"};
 
+    if (failure->dst == NULL)
+        return sim_fail(failure->code, "EE9999", "task failed, device_id=%d, stream_id=%d, task_id=%u",
+                        s->dev->id, s->id, failure->task_id);
     return sim_fail(failure->code, "EE9999",
                     "async copy failed, device_id=%d, stream_id=%d, task_id=%u, copy_type=%s, length=%llu, "
                     "dst_addr=%p, src_addr=%p",

@@ -317,6 +317,8 @@ static aclError synchronize(struct sim_event *event, uint64_t deadline_ns)
     if (s != NULL)
         in_time = sim_stream_wait(s, target, deadline_ns);
     pthread_mutex_unlock(&sim.mu);
+    if (in_time && sim_fault_lost(event->dev->id) != 0) /* its work ended, but not by being done */
+        return sim_fail(sim_fault_lost(event->dev->id), "EE9999", "device %d is lost", event->dev->id);
     if (in_time)
         return ACL_SUCCESS;
     return sim_fail(ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, "EE9999",

@@ -87,11 +87,22 @@ static void free_dependents(struct sim_stream *s)
     }
 }
 
+/* As with a copy: the event completes, and the next synchronisation of the stream tells. */
+static void fail_record(struct sim_stream *s, uint64_t seq)
+{
+    int32_t code = sim_fault_record(s);
+
+    if (code != 0)
+        s->failure = (struct sim_failure){.code = code, .task_id = (uint32_t)(seq & 0xFFFF)};
+}
+
 void sim_stream_publish(struct sim_stream *s, uint64_t new_done)
 {
     for (uint64_t seq = done_of(s); seq < new_done; seq++) {
         struct sim_task *t = &s->ring[seq & SIM_RING_MASK];
 
+        if (t->kind == SIM_RECORD && atomic_load_explicit(&sim_n_record_faults, memory_order_acquire) != 0)
+            fail_record(s, seq);
         if (t->kind == SIM_RECORD)
             sim_event_recorded(t->record.event, t->record.gen, t->when);
         else if (t->kind == SIM_WAIT)

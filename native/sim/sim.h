@@ -24,6 +24,7 @@
 #pragma GCC visibility pop
 
 #include "sim/blocks.h"
+#include "sim/fault.h"
 #include "sim/finding.h"
 #include "sim/plog.h"
 #include "sim/profile.h"
@@ -250,12 +251,10 @@ const char *sim_fn_name(enum sim_fn fn);
 int64_t sim_calls(enum sim_fn fn, uint64_t tid); /* tid 0: all threads */
 void sim_calls_reset(void);
 
-/* --- faults (fault.c) -------------------------------------------------------------------------------- */
+/* --- faults on calls (fault.c) ----------------------------------------------------------------------- */
 
 extern atomic_uint sim_n_call_faults;
-extern atomic_uint sim_n_copy_faults;
-aclError sim_fault_call(enum sim_fn fn);          /* the code to return, or 0 */
-aclError sim_fault_copy(int32_t device, int dir); /* counts one started copy; its code, or 0 */
+aclError sim_fault_call(enum sim_fn fn); /* the code to return, or 0; see also fault.h */
 
 /* --- state and time (state.c) ------------------------------------------------------------------------ */
 

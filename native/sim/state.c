@@ -230,6 +230,14 @@ static struct aclsim_link read_link(void)
     return fallback;
 }
 
+static void read_faults(void)
+{
+    const char *text = env_value("ACLSIM_FAULTS");
+
+    if (text != NULL && sim_config_faults(text) != 0)
+        env_refuse("ACLSIM_FAULTS", text, aclsim_fault_error());
+}
+
 /* Engine threads run this library's code for ever, so dlclose must not unmap it. */
 static void stay_loaded(void)
 {
@@ -252,6 +260,7 @@ static void init_once(void)
     sim.n_devices = read_n_devices();
     sim.device_bytes = read_device_bytes(UINT64_C(32) << 30);
     link = read_link();
+    read_faults();
     for (int32_t d = 0; d < SIM_MAX_DEVICES; d++) {
         sim.dev[d].id = d;
         sim.dev[d].link = link;
