@@ -9,8 +9,13 @@
  *   ACLSIM_LINK           for example "h2d=25e9,d2h=25e9,d2d=1e12,latency_us=8,submit_us=1.9,move=0"; also
  *                         latency_ns and submit_ns. A rate is 0 (no limit) or 1e6 or more.
  *   ACLSIM_FAULTS         fault rules, or @FILE with them; see aclsim_add_fault
- * Any other value is one line on standard error, and every aclInit returns ACL_ERROR_INVALID_PARAM with this
- * line as its text. Calls that need no aclInit use the default instead.
+ *   ACLSIM_TELL           1: each finding, the first time, is a line on standard error
+ *   ACLSIM_REPORT         a file (- for standard error) that gets the report of aclsim_write_report when the
+ *                         process ends. Another process of the same run, forked or started, writes FILE.PID;
+ * a forked one that made no call writes nothing. ASCEND_PROCESS_LOG_PATH, ASCEND_GLOBAL_LOG_LEVEL,
+ * ASCEND_SLOG_PRINT_TO_STDOUT  as CANN's: log records in the format of the release, in FOLDER/debug/plog and
+ * FOLDER/run/plog Any other value is one line on standard error, and every aclInit returns
+ * ACL_ERROR_INVALID_PARAM with this line as its text. Calls that need no aclInit use the default instead.
  *
  * Threads: every function may be called from any thread, with or without an ACL context.
  * Locks:   taken inside; no function here blocks on simulated work.
@@ -91,8 +96,9 @@ int64_t aclsim_fail_copy(int32_t device, int direction, uint64_t nth, int32_t co
  * but leaves no error text and no last error. Only for functions that return aclError. */
 int64_t aclsim_fail_call(const char *name, uint64_t nth, int32_t code);
 
-/* Fault rules: one entry, ACTION key=value ..., as in "copy code=507001 direction=h2d nth=3". Several entries,
- * in ACLSIM_FAULTS or in the file after its '@', are separated by ';' or newlines; '#' begins a comment.
+/* Fault rules: one entry, ACTION key=value ..., as in "copy code=507001 direction=h2d nth=3". Several
+ * entries, in ACLSIM_FAULTS or in the file after its '@', are separated by ';' or newlines; '#' begins a
+ * comment.
  *
  * Actions, with their own keys and the default code:
  *   call      name= code=      an ACL function returns code and does nothing; no error text, no last error
@@ -125,6 +131,18 @@ int aclsim_remove_fault(int64_t id);
 int64_t aclsim_faults_fired(int64_t id); /* how often, or -1 for an unknown id */
 /* Removes every rule, ends stalls, heals devices; returns how many rules could still have fired. */
 int64_t aclsim_clear_faults(void);
+
+/* Findings: what was noticed that would be wrong, slow or lucky on hardware. Kinds: pageable, unaligned,
+ * host-as-d2d, source-changed, freed, unordered, stale-handle, in-callback, leak. */
+int64_t aclsim_finding_count(const char *name); /* NULL: of all kinds; -1 for an unknown name */
+/* The index-th of the first 32 different texts of a kind. 0; 1 when it was cut; -1 when there is none. */
+int aclsim_finding_text(const char *name, uint32_t index, char *out, size_t n);
+void aclsim_clear_findings(void);
+
+/* Writes the report now: a JSON object with "simulator", "pid", "profile", "mode", "calls", "copies",
+ * "failed_copies", "pageable_copies", "unaligned_copies", "faults_fired", "findings", "leaks" (what is alive)
+ * and, with a virtual clock, "virtual_ns". path "-": standard error. 0, or -1 when it cannot be written. */
+int aclsim_write_report(const char *path);
 
 /* Calls of one ACL function: by the calling thread's kernel id, or by all threads for tid 0.
  * -1 for a name that is not an ACL function. */

@@ -255,6 +255,8 @@ static aclError copy_pageable(struct sim_stream *s, const struct copy *c, struct
     aclError code;
 
     atomic_fetch_add_explicit(&sim.tally.pageable, 1, memory_order_relaxed);
+    sim_find(SIM_FOUND_PAGEABLE,
+             "an asynchronous copy of %zu bytes uses ordinary memory: it waits for the stream", c->nbytes);
     code = sim_stream_sync(s, SIM_FOREVER);
     return code != 0 ? code : copy_now(c, dev);
 }

@@ -33,6 +33,7 @@ static pthread_cond_t unstalled = PTHREAD_COND_INITIALIZER;
 static struct sim_rule rules[MAX_RULES];
 static uint32_t n_rules;
 static int64_t last_id;
+static uint64_t n_fired;
 static struct health health[SIM_MAX_DEVICES];
 static _Thread_local int64_t stalled_by;
 static _Thread_local char why[512];
@@ -103,6 +104,7 @@ static bool due(struct sim_rule *r)
     if (r->probability < 1 && draw(r) >= r->probability)
         return false;
     r->fired++;
+    n_fired++;
     return true;
 }
 
@@ -152,6 +154,7 @@ static int64_t arm(const struct sim_rule *added, uint32_t n)
                 if (r->device < 0 || r->device == d)
                     fall_ill(r, d);
             r->fired += r->at_once;
+            n_fired += r->at_once;
             if (r->at_once)
                 r->times = 1;
         }
@@ -237,6 +240,16 @@ int64_t aclsim_faults_fired(int64_t id)
     for (uint32_t i = 0; i < n_rules; i++)
         if (rules[i].id == id)
             fired = (int64_t)rules[i].fired;
+    pthread_mutex_unlock(&mu);
+    return fired;
+}
+
+uint64_t sim_faults_fired_total(void)
+{
+    uint64_t fired;
+
+    pthread_mutex_lock(&mu);
+    fired = n_fired;
     pthread_mutex_unlock(&mu);
     return fired;
 }

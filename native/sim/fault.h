@@ -85,6 +85,8 @@ bool sim_fault_stalled(int64_t id, int32_t device);
 int32_t sim_fault_record(const struct sim_stream *s);
 bool sim_fault_allows(int32_t device, size_t nbytes); /* device -1: page-locked host memory */
 
+uint64_t sim_faults_fired_total(void); /* in the life of the process */
+
 /* Device health. The code that calls on the device return while it is lost, or 0. */
 int32_t sim_fault_lost(int32_t device);
 int32_t sim_fault_sick(int32_t device); /* the memory fault that stays until it is repaired, or 0 */

@@ -209,6 +209,7 @@ struct sim_thread {
     struct sim_thread *next;
     uint32_t tid;
     uint32_t last_task_id;
+    enum sim_fn fn; /* the latest call, for the log */
     struct sim_context *ctx;
     aclError last_error;
     char *pending;                   /* error text not read yet, or NULL */
@@ -226,6 +227,7 @@ static inline struct sim_thread *sim_enter(enum sim_fn fn)
     struct sim_thread *self = sim_self != NULL ? sim_self : sim_thread_slow();
     atomic_ullong *count = &self->calls[fn];
 
+    self->fn = fn;
     atomic_store_explicit(count, atomic_load_explicit(count, memory_order_relaxed) + 1, memory_order_relaxed);
     return self;
 }
@@ -330,6 +332,10 @@ void sim_engine_wake(struct sim_engine *e);
 /* Where ptr points: HOST or DEVICE with *ref filled; UNREGISTERED; or -1 for an address of a device that is
  * in no live block, which nobody may touch. */
 int sim_locate(struct sim_thread *self, const void *ptr, struct sim_ref *ref);
+
+/* --- the report (report.c) --------------------------------------------------------------------------- */
+
+void sim_report_init(void); /* reads its part of the environment; once */
 
 /* --- exception callbacks (exception.c) --------------------------------------------------------------- */
 

@@ -261,6 +261,7 @@ static void init_once(void)
     sim.device_bytes = read_device_bytes(UINT64_C(32) << 30);
     link = read_link();
     read_faults();
+    sim_report_init();
     for (int32_t d = 0; d < SIM_MAX_DEVICES; d++) {
         sim.dev[d].id = d;
         sim.dev[d].link = link;
