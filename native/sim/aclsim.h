@@ -118,7 +118,7 @@ int64_t aclsim_fail_call(const char *name, uint64_t nth, int32_t code);
  *                              the fault is repaired, or until the device is reset
  *   random    rate=P seed=N    of the copies a share P is refused (207001), fails (507001) or is slow
  * Selectors: device=, and for queued copies direction=h2d|d2h|d2d, stream=ID, min_bytes=, max_bytes=.
- * When: nth=1 the first match that fires, every=1 then each so-manieth one, times=1 how often (0: for ever,
+ * When: nth=1 the first match that fires, every=1 then one of so many, times=1 how often (0: for ever,
  * also the default of limits and of probability=), probability=P with seed=N, from a generator of the rule's
  * own. lose and sick fire on the nth copy (lose with name=: call), or at once without any such key.
  * BYTES takes KiB, MiB, GiB and TiB.
