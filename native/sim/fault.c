@@ -9,12 +9,7 @@
 
 #include "sim/sim.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-
-enum { MAX_RULES = 1024 };
 
 struct health {
     int32_t lost; /* the code, or 0 */
@@ -30,13 +25,12 @@ atomic_uint sim_n_alloc_faults;
 
 static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t unstalled = PTHREAD_COND_INITIALIZER;
-static struct sim_rule rules[MAX_RULES];
+static struct sim_rule rules[SIM_MAX_RULES];
 static uint32_t n_rules;
 static int64_t last_id;
 static uint64_t n_fired;
 static struct health health[SIM_MAX_DEVICES];
 static _Thread_local int64_t stalled_by;
-static _Thread_local char why[512];
 
 /* --- which hook looks at what; mu held --- */
 
@@ -108,6 +102,7 @@ static bool due(struct sim_rule *r)
     return true;
 }
 
+/* The caller tells the streams by sim_device_fell when mu is unlocked. */
 static void fall_ill(struct sim_rule *r, int32_t device)
 {
     struct health *h = &health[device];
@@ -129,17 +124,16 @@ static bool make_room(uint32_t wanted)
 {
     uint32_t kept = 0;
 
-    if (n_rules + wanted <= MAX_RULES)
+    if (n_rules + wanted <= SIM_MAX_RULES)
         return true;
     for (uint32_t i = 0; i < n_rules; i++)
         if (!spent(&rules[i]) || rules[i].action == SIM_FAULT_STALL)
             rules[kept++] = rules[i];
     n_rules = kept;
-    return n_rules + wanted <= MAX_RULES;
+    return n_rules + wanted <= SIM_MAX_RULES;
 }
 
-/* All of them or, without room, none. The last one's id, or -1. */
-static int64_t arm(const struct sim_rule *added, uint32_t n)
+int64_t sim_fault_arm(const struct sim_rule *added, uint32_t n)
 {
     int64_t id = -1;
 
@@ -159,10 +153,11 @@ static int64_t arm(const struct sim_rule *added, uint32_t n)
                 r->times = 1;
         }
         count_hooks();
-    } else {
-        snprintf(why, sizeof(why), "%d rules are armed, which is the most; clear some", (int)MAX_RULES);
     }
     pthread_mutex_unlock(&mu);
+    for (uint32_t i = 0; i < n && id >= 0; i++)
+        for (int32_t d = 0; added[i].at_once && d < SIM_MAX_DEVICES; d++)
+            sim_device_fell(d);
     return id;
 }
 
@@ -175,44 +170,6 @@ static void heal(int64_t id) /* mu held; 0: every device */
             health[d].sick = 0;
     }
     pthread_cond_broadcast(&unstalled);
-}
-
-int sim_config_faults(const char *text)
-{
-    struct sim_rule *parsed = malloc(MAX_RULES * sizeof(*parsed));
-    char *file = NULL;
-    int n = -1;
-
-    why[0] = '\0';
-    if (text[0] == '@') {
-        file = sim_rules_file(text + 1, why, sizeof(why));
-        text = file;
-    }
-    if (parsed != NULL && text != NULL)
-        n = sim_rules_parse(text, parsed, MAX_RULES, why, sizeof(why));
-    if (n > 0 && arm(parsed, (uint32_t)n) < 0)
-        n = -1;
-    free(file);
-    free(parsed);
-    return n < 0 ? -1 : 0;
-}
-
-int64_t aclsim_add_fault(const char *rule)
-{
-    struct sim_rule parsed;
-    int n;
-
-    sim_once();
-    why[0] = '\0';
-    n = rule != NULL ? sim_rules_parse(rule, &parsed, 1, why, sizeof(why)) : 0;
-    if (n == 0)
-        snprintf(why, sizeof(why), "there is no entry in the text");
-    return n == 1 ? arm(&parsed, 1) : -1;
-}
-
-const char *aclsim_fault_error(void)
-{
-    return why;
 }
 
 int aclsim_remove_fault(int64_t id)
@@ -268,32 +225,6 @@ int64_t aclsim_clear_faults(void)
     return cleared;
 }
 
-int64_t aclsim_fail_copy(int32_t device, int direction, uint64_t nth, int32_t code)
-{
-    char text[128];
-    int n;
-
-    if (device < -1 || device >= SIM_MAX_DEVICES || direction < -1 || direction >= ACLSIM_N_DIRECTIONS)
-        return -1;
-    n = snprintf(text, sizeof(text), "copy code=%d nth=%llu", code, (unsigned long long)nth);
-    if (device >= 0)
-        n += snprintf(text + n, sizeof(text) - (size_t)n, " device=%d", device);
-    if (direction >= 0)
-        snprintf(text + n, sizeof(text) - (size_t)n, " direction=%s",
-                 (const char *[]){"h2d", "d2h", "d2d"}[direction]);
-    return aclsim_add_fault(text);
-}
-
-int64_t aclsim_fail_call(const char *name, uint64_t nth, int32_t code)
-{
-    char text[160];
-
-    if (sim_fn_by_name(name) < 0)
-        return -1;
-    snprintf(text, sizeof(text), "call name=%s code=%d nth=%llu", name, code, (unsigned long long)nth);
-    return aclsim_add_fault(text);
-}
-
 /* --- copies --- */
 
 static bool copy_matches(const struct sim_rule *r, const struct sim_stream *s, const struct sim_task *t)
@@ -307,6 +238,7 @@ struct effect {
     int32_t code;
     uint64_t delay_ns;
     int64_t stall;
+    bool fell;
 };
 
 static void apply(struct sim_rule *r, const struct sim_stream *s, uint64_t taken_ns, struct effect *effect)
@@ -332,6 +264,7 @@ static void apply(struct sim_rule *r, const struct sim_stream *s, uint64_t taken
         break;
     default:
         fall_ill(r, s->dev->id);
+        effect->fell = true;
     }
     if (effect->code == 0) /* the oldest rule decides */
         effect->code = code;
@@ -354,6 +287,8 @@ int32_t sim_fault_copy(const struct sim_stream *s, const struct sim_task *t, uin
     if (h->lost != 0 || h->sick != 0)
         effect.code = h->lost != 0 ? h->lost : h->sick;
     pthread_mutex_unlock(&mu);
+    if (effect.fell)
+        sim_device_fell(s->dev->id);
     stalled_by = effect.stall;
     *stall = effect.stall != 0;
     *delay_ns = effect.delay_ns;
@@ -525,6 +460,8 @@ aclError sim_fault_call(enum sim_fn fn)
     if (call.device >= 0 && (call.groups & SIM_GROUP_DEVICE) != 0)
         lost = health[call.device].lost;
     pthread_mutex_unlock(&mu);
+    if (lost != 0 && code == lost) /* perhaps by this call */
+        sim_device_fell(call.device);
     if (lost != 0)
         return sim_fail(lost, "EE9999", "device %d is lost: reset it with aclrtResetDeviceForce, or restart",
                         call.device);

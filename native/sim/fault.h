@@ -66,6 +66,10 @@ enum { /* of an ACL function; fault_group.c */
 };
 unsigned sim_fn_groups(int fn);
 
+enum { SIM_MAX_RULES = 1024 };
+
+/* All of them or, without room, none. The last one's id, or -1. */
+int64_t sim_fault_arm(const struct sim_rule *added, uint32_t n);
 /* Adds every rule of a text, or of the file after '@', or none of them. 0, or -1 with aclsim_fault_error. */
 int sim_config_faults(const char *text);
 
@@ -95,5 +99,10 @@ void sim_fault_aborted(int32_t device); /* aclrtDeviceTaskAbort went through */
  * well, or its tasks were not aborted first. */
 bool sim_fault_repair(int32_t device);
 void sim_fault_revive(int32_t device); /* the last reset of the device */
+
+/* fault_lost.c: what a device that has just fallen ill does to its streams. No lock held. */
+void sim_device_fell(int32_t device);
+void sim_stream_drop(
+    struct sim_stream *s); /* sched.c; its queued tasks end without being done; sim.mu held */
 
 #endif

@@ -259,7 +259,7 @@ struct sim_stream *sim_stream_new(struct sim_context *ctx, uint32_t flags, bool 
 }
 
 /* Nothing may point at the ring any more when it goes. */
-static void drop_tasks(struct sim_stream *s)
+void sim_stream_drop(struct sim_stream *s)
 {
     if (s->queued)
         sim_engine_unqueue(&s->dev->engine[s->ring[done_of(s) & SIM_RING_MASK].dir], s);
@@ -280,7 +280,7 @@ void sim_stream_close(struct sim_stream *s, bool force)
     pthread_cond_broadcast(&s->cv); /* to those who wait for room: there will be none for them */
     while (s->running || (!force && done_of(s) != tail_of(s)))
         pthread_cond_wait(&s->cv, &sim.mu); /* publish and the end of a turn wake a closing stream */
-    drop_tasks(s);
+    sim_stream_drop(s);
     if (s->prev != NULL)
         s->prev->next = s->next;
     else

@@ -7,6 +7,7 @@ enum { N = 4096 };
 
 static char *dev, *pin;
 static aclrtStream s;
+static aclrtContext context;
 
 static int64_t add(const char *rule)
 {
@@ -269,6 +270,13 @@ static void check_sick(void)
     OK(try_copy());
 }
 
+static void *wait_lost(void *stream)
+{
+    OK(aclrtSetCurrentContext(context));
+    CHECK_EQ(aclrtSynchronizeStream(stream), ACL_ERROR_RT_LOST_HEARTBEAT);
+    return NULL;
+}
+
 /* A copy on the way, an event behind it, a thread that waits: all learn that the device is gone. */
 static void check_lose(void)
 {
@@ -322,6 +330,34 @@ static void check_lose_by_copy(void)
     CHECK_EQ(device_status(), ACL_RT_DEVICE_STATUS_ABNORMAL);
 }
 
+/* Neither a held engine nor an event that nobody records keeps a thread from learning it. */
+static void check_lose_while_blocked(void)
+{
+    aclrtEvent never;
+    aclrtStream other = stream_new();
+    pthread_t waiter;
+
+    OK(aclrtGetCurrentContext(&context));
+    OK(aclrtCreateEventWithFlag(&never, ACL_EVENT_SYNC));
+    OK(aclsim_hold_engine(0, ACLSIM_H2D));
+    fill(pin, N, 71);
+    OK(aclrtMemset(dev, N, 0, N));
+    OK(copy_n(N));
+    OK(aclrtStreamWaitEvent(other, never));
+    OK(pthread_create(&waiter, NULL, wait_lost, other));
+    add("lose");
+    CHECK_EQ(aclrtSynchronizeStream(s), ACL_ERROR_RT_LOST_HEARTBEAT);
+    OK(pthread_join(waiter, NULL));
+    CHECK_EQ(aclsim_pending_tasks(0), 0);
+    aclsim_clear_faults();
+    OK(aclsim_release_engine(0, ACLSIM_H2D));
+    CHECK_EQ(aclrtSynchronizeStream(s), ACL_ERROR_RT_LOST_HEARTBEAT); /* the copy's own, still untold */
+    CHECK(!device_holds(dev, N, 71));
+    OK(try_copy());
+    OK(aclrtDestroyEvent(never));
+    OK(aclrtDestroyStream(other));
+}
+
 static void check_random(void)
 {
     int refused = 0, failed = 0;
@@ -340,9 +376,19 @@ static void check_random(void)
 
 int main(void)
 {
-    void (*const checks[])(void) = {check_grammar, check_when,   check_selectors, check_probability,
-                                    check_events,  check_limits, check_frees,     check_slow,
-                                    check_stall,   check_sick,   check_lose,      check_lose_by_copy,
+    void (*const checks[])(void) = {check_grammar,
+                                    check_when,
+                                    check_selectors,
+                                    check_probability,
+                                    check_events,
+                                    check_limits,
+                                    check_frees,
+                                    check_slow,
+                                    check_stall,
+                                    check_sick,
+                                    check_lose,
+                                    check_lose_by_copy,
+                                    check_lose_while_blocked,
                                     check_random};
 
     OK(setenv("ACLSIM_FAULTS", "# from the start\ncall name=aclInit code=500000 ; copy nth=2\n", 1));
