@@ -10,12 +10,13 @@
  *                         latency_ns and submit_ns. A rate is 0 (no limit) or 1e6 or more.
  *   ACLSIM_FAULTS         fault rules, or @FILE with them; see aclsim_add_fault
  *   ACLSIM_TELL           1: each finding, the first time, is a line on standard error
- *   ACLSIM_REPORT         a file (- for standard error) that gets the report of aclsim_write_report when the
- *                         process ends. Another process of the same run, forked or started, writes FILE.PID;
- * a forked one that made no call writes nothing. ASCEND_PROCESS_LOG_PATH, ASCEND_GLOBAL_LOG_LEVEL,
- * ASCEND_SLOG_PRINT_TO_STDOUT  as CANN's: log records in the format of the release, in FOLDER/debug/plog and
- * FOLDER/run/plog Any other value is one line on standard error, and every aclInit returns
- * ACL_ERROR_INVALID_PARAM with this line as its text. Calls that need no aclInit use the default instead.
+ *   ACLSIM_REPORT         a file (- for standard error) that gets the report when the process ends; see
+ *                         aclsim_write_report. Another process of the same run, forked or started, writes
+ *                         FILE.PID; a forked one that made no call writes nothing.
+ *   ASCEND_PROCESS_LOG_PATH, ASCEND_GLOBAL_LOG_LEVEL, ASCEND_SLOG_PRINT_TO_STDOUT  as CANN's: log records in
+ *                         the format of the release, in FOLDER/debug/plog and FOLDER/run/plog
+ * Any other value is one line on standard error, and every aclInit returns ACL_ERROR_INVALID_PARAM with this
+ * line as its text. Calls that need no aclInit use the default instead.
  *
  * Threads: every function may be called from any thread, with or without an ACL context.
  * Locks:   taken inside; no function here blocks on simulated work.
