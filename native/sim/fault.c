@@ -157,7 +157,7 @@ int64_t sim_fault_arm(const struct sim_rule *added, uint32_t n)
     pthread_mutex_unlock(&mu);
     for (uint32_t i = 0; i < n && id >= 0; i++)
         for (int32_t d = 0; added[i].at_once && d < SIM_MAX_DEVICES; d++)
-            sim_device_fell(d);
+            sim_device_fell(d, NULL, 0);
     return id;
 }
 
@@ -176,6 +176,7 @@ int aclsim_remove_fault(int64_t id)
 {
     int result = -1;
 
+    sim_once();
     pthread_mutex_lock(&mu);
     for (uint32_t i = 0; i < n_rules && result != 0; i++)
         if (rules[i].id == id) {
@@ -186,6 +187,7 @@ int aclsim_remove_fault(int64_t id)
             result = 0;
         }
     pthread_mutex_unlock(&mu);
+    sim_device_healed();
     return result;
 }
 
@@ -215,6 +217,7 @@ int64_t aclsim_clear_faults(void)
 {
     int64_t cleared = 0;
 
+    sim_once();
     pthread_mutex_lock(&mu);
     for (uint32_t i = 0; i < n_rules; i++)
         cleared += !spent(&rules[i]);
@@ -222,6 +225,7 @@ int64_t aclsim_clear_faults(void)
     heal(0);
     count_hooks();
     pthread_mutex_unlock(&mu);
+    sim_device_healed();
     return cleared;
 }
 
@@ -288,7 +292,8 @@ int32_t sim_fault_copy(const struct sim_stream *s, const struct sim_task *t, uin
         effect.code = h->lost != 0 ? h->lost : h->sick;
     pthread_mutex_unlock(&mu);
     if (effect.fell)
-        sim_device_fell(s->dev->id);
+        sim_device_fell(s->dev->id, t->dir == ACLSIM_H2D ? t->copy.dst : (void *)(uintptr_t)t->copy.src,
+                        t->copy.nbytes);
     stalled_by = effect.stall;
     *stall = effect.stall != 0;
     *delay_ns = effect.delay_ns;
@@ -461,7 +466,7 @@ aclError sim_fault_call(enum sim_fn fn)
         lost = health[call.device].lost;
     pthread_mutex_unlock(&mu);
     if (lost != 0 && code == lost) /* perhaps by this call */
-        sim_device_fell(call.device);
+        sim_device_fell(call.device, NULL, 0);
     if (lost != 0)
         return sim_fail(lost, "EE9999", "device %d is lost: reset it with aclrtResetDeviceForce, or restart",
                         call.device);
@@ -522,4 +527,5 @@ void sim_fault_revive(int32_t device)
     health[device] = (struct health){0};
     count_hooks();
     pthread_mutex_unlock(&mu);
+    sim_device_healed();
 }

@@ -101,7 +101,8 @@ bool sim_fault_repair(int32_t device);
 void sim_fault_revive(int32_t device); /* the last reset of the device */
 
 /* fault_lost.c: what a device that has just fallen ill does to its streams. No lock held. */
-void sim_device_fell(int32_t device);
+void sim_device_fell(int32_t device, void *address, size_t nbytes); /* where its memory is bad */
+void sim_device_healed(void);
 void sim_stream_drop(
     struct sim_stream *s); /* sched.c; its queued tasks end without being done; sim.mu held */
 
