@@ -104,7 +104,8 @@ int aclsim_hold_engine(int32_t device, int direction);
 int aclsim_release_engine(int32_t device, int direction);
 int aclsim_hold_stream(void *stream);
 int aclsim_release_stream(void *stream);
-/* Tasks submitted to streams of this device and not finished; -1 for a bad device. */
+/* Tasks submitted to streams of this device and not finished; -1 for a bad device. In virtual and adversarial
+ * mode this is a query as those of streams and events are. */
 int64_t aclsim_pending_tasks(int32_t device);
 
 /* The nth copy (1 = the next) that starts executing in this direction (-1: any) on this device (-1: any)
