@@ -8,6 +8,7 @@
 
 #include "sim/fault.h"
 #include "sim/poison.h"
+#include "sim/race.h"
 #include "sim/treap.h"
 
 enum {
@@ -357,6 +358,8 @@ bool sim_block_free(const void *ptr, bool pinned)
     struct sim_block **root = NULL, *b = NULL;
     struct sim_heap *heap;
 
+    if (sim_guards())
+        sim_guard_free(ptr);
     pthread_mutex_lock(&mu);
     heap = pinned ? NULL : heap_of((uintptr_t)ptr);
     root = pinned ? &pinned_live : heap != NULL ? &heap->live : NULL;
