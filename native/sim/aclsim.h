@@ -191,6 +191,11 @@ int64_t aclsim_call_count(const char *name, uint64_t tid);
 void aclsim_counters(struct aclsim_counters *out);
 void aclsim_reset_counters(void); /* call counts and executed-copy counts; not the live counts */
 
+/* on: asynchronous copies with an address that is not a multiple of 64 fail with 107000. No CANN release does
+ * that; it finds what documents before 9.1 forbid. Default: ACLSIM_STRICT=align in the environment, or off.
+ */
+void aclsim_set_strict(int on);
+
 /* Copies between device memory and host memory outside of any stream, for tests that look or plant.
  * 0, or -1 when [device_ptr, device_ptr + nbytes) is not one live device block. */
 int aclsim_peek(const void *device_ptr, void *host, size_t nbytes);

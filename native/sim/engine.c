@@ -8,7 +8,7 @@
  * Invariant: a copy becomes visible as finished after its bytes, its counts and its callbacks, and not before
  *          its modelled end.
  */
-#include "sim/sim.h"
+#include "sim/copy.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -60,35 +60,8 @@ uint64_t sim_engine_charge(struct sim_engine *e, const struct aclsim_link *link,
 
 /* --- one task --- */
 
-/* Makes *held a pin on ref. false: the block is gone, or there is none. */
-static bool hold_block(struct sim_ref *held, struct sim_block *block, uint32_t gen)
-{
-    struct sim_ref ref = {block, gen};
-
-    if (block == NULL)
-        return false;
-    if (held->block == block && held->gen == gen)
-        return sim_ref_live(ref); /* still pinned, but freed since: no further copy may use it */
-    if (held->block != NULL)
-        sim_block_unpin(held->block);
-    held->block = NULL;
-    if (!sim_block_pin(ref))
-        return false;
-    *held = ref;
-    return true;
-}
-
-static bool inside(const struct sim_block *b, const void *ptr, size_t nbytes)
-{
-    size_t offset = (uintptr_t)ptr - b->base;
-
-    return offset < b->nbytes && nbytes <= b->nbytes - offset;
-}
-
 static aclError execute(struct turn *turn, const struct sim_task *t)
 {
-    const char *src = t->copy.src;
-    char *dst = t->copy.dst;
     aclError code;
 
     if (t->kind == SIM_COPY && atomic_load_explicit(&sim_n_copy_faults, memory_order_acquire) != 0) {
@@ -103,26 +76,10 @@ static aclError execute(struct turn *turn, const struct sim_task *t)
         if (code != 0)
             return code;
     }
-    if (!hold_block(&turn->dst, t->copy.dst_block, t->copy.dst_gen) ||
-        !inside(t->copy.dst_block, dst, t->copy.nbytes))
-        return ACL_ERROR_RT_TS_ERROR;
-    dst += t->copy.dst_block->delta;
-    if (t->kind == SIM_MEMSET) {
-        if (turn->move)
-            memset(dst, t->value, t->copy.nbytes);
-        return ACL_SUCCESS;
-    }
-    if ((t->flags & SIM_TASK_OWNS_SRC) == 0) {
-        if (!hold_block(&turn->src, t->copy.src_block, t->copy.src_gen) ||
-            !inside(t->copy.src_block, src, t->copy.nbytes))
-            return ACL_ERROR_RT_TS_ERROR;
-        src += t->copy.src_block->delta;
-    }
-    if (turn->move)
-        memmove(dst, src, t->copy.nbytes);
-    turn->n_copies++;
-    turn->n_bytes += t->copy.nbytes;
-    return ACL_SUCCESS;
+    code = sim_move(t, &turn->dst, &turn->src, turn->move, &turn->n_bytes);
+    if (code == 0 && t->kind == SIM_COPY)
+        turn->n_copies++;
+    return code;
 }
 
 /* Counts come before the publication, so that who saw a copy end also sees it counted. */
@@ -145,7 +102,7 @@ static void report_failure(struct sim_stream *s, uint64_t seq, aclError code)
                                   .dir = t->dir,
                                   .nbytes = t->copy.nbytes,
                                   .dst = t->copy.dst,
-                                  .src = t->copy.src};
+                                  .src = sim_task_src(t)};
 
     atomic_fetch_add_explicit(&sim.tally.failed, 1, memory_order_relaxed);
     pthread_mutex_lock(&sim.mu);

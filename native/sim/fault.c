@@ -7,6 +7,7 @@
  */
 #include "sim/fault.h"
 
+#include "sim/copy.h"
 #include "sim/sim.h"
 
 #include <string.h>
@@ -292,7 +293,7 @@ int32_t sim_fault_copy(const struct sim_stream *s, const struct sim_task *t, uin
         effect.code = h->lost != 0 ? h->lost : h->sick;
     pthread_mutex_unlock(&mu);
     if (effect.fell)
-        sim_device_fell(s->dev->id, t->dir == ACLSIM_H2D ? t->copy.dst : (void *)(uintptr_t)t->copy.src,
+        sim_device_fell(s->dev->id, t->dir == ACLSIM_H2D ? t->copy.dst : (void *)(uintptr_t)sim_task_src(t),
                         t->copy.nbytes);
     stalled_by = effect.stall;
     *stall = effect.stall != 0;

@@ -53,7 +53,12 @@ enum sim_fn {
 
 enum sim_task_kind { SIM_COPY, SIM_MEMSET, SIM_RECORD, SIM_WAIT, SIM_MARKER };
 
-enum { SIM_TASK_OWNS_SRC = 1 }; /* src is a malloc'd copy that dies with the task (copy kind 5) */
+enum {
+    SIM_TASK_OWNS_SRC = 1, /* src is malloc'd and dies with the task (copy kind 5, descriptions) */
+    SIM_TASK_INDIRECT = 2, /* src is a struct sim_indirect, see copy.h */
+    SIM_TASK_ORDINARY = 4, /* a side without a block is ordinary memory, which may be gone */
+    SIM_TASK_WORDS = 8     /* SIM_MEMSET: src is a 32-bit value */
+};
 
 /* 64 bytes, so that a deep queue stays in the cache. Written by the submitter before tail moves, read by
  * whoever runs the task; when is rewritten by the engine with the modelled completion time. */
@@ -69,7 +74,7 @@ struct sim_task {
             char *dst;
             const char *src;
             size_t nbytes;
-            struct sim_block *dst_block; /* NULL: not memory that a DMA engine can reach */
+            struct sim_block *dst_block; /* NULL: not memory that the device knows */
             struct sim_block *src_block;
             uint32_t dst_gen;
             uint32_t src_gen;
@@ -358,7 +363,7 @@ void sim_engine_queue(struct sim_engine *e, struct sim_stream *s); /* this and t
 void sim_engine_unqueue(struct sim_engine *e, struct sim_stream *s);
 void sim_engine_wake(struct sim_engine *e);
 
-/* --- memory (memory.c) ------------------------------------------------------------------------------- */
+/* --- memory (location.c) ------------------------------------------------------------------------------- */
 
 /* Where ptr points: HOST or DEVICE with *ref filled; UNREGISTERED; or -1 for an address of a device that is
  * in no live block, which nobody may touch. */
