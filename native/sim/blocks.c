@@ -7,7 +7,9 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "sim/fault.h"
 #include "sim/poison.h"
+#include "sim/race.h"
 #include "sim/sim.h"
 #include "sim/treap.h"
 
@@ -313,7 +315,7 @@ void *sim_heap_alloc(struct sim_heap *heap, size_t nbytes, size_t pad, uint32_t 
     size_t padded, extent;
     struct sim_block *b;
 
-    if (nbytes > heap->nbytes)
+    if (nbytes > heap->nbytes || !sim_fault_allows(heap->device, nbytes))
         return NULL;
     padded = ((nbytes + SIZE_STEP - 1) / SIZE_STEP) * SIZE_STEP + pad;
     extent = ((padded + GRANULE - 1) / GRANULE) * GRANULE;
@@ -347,7 +349,7 @@ void *sim_pinned_alloc(size_t nbytes)
     void *bytes;
     struct sim_block *b;
 
-    if (extent < nbytes)
+    if (extent < nbytes || !sim_fault_allows(-1, nbytes))
         return NULL;
     bytes = mmap(NULL, extent, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (bytes == MAP_FAILED)
@@ -443,6 +445,8 @@ bool sim_block_free(const void *ptr, bool pinned)
     struct sim_block **root = NULL, *b = NULL;
     struct sim_heap *heap;
 
+    if (sim_guards())
+        sim_guard_free(ptr);
     pthread_mutex_lock(&mu);
     heap = pinned ? NULL : heap_of((uintptr_t)ptr);
     root = pinned ? &pinned_live : heap != NULL ? &heap->live : NULL;

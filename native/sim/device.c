@@ -38,6 +38,8 @@ aclError aclrtSetDevice(int32_t device)
 
     if (sim_check_device(device) != 0)
         return ACL_ERROR_RT_INVALID_DEVICEID;
+    if (sim_fault_lost(device) != 0)
+        return sim_fail(sim_fault_lost(device), "EE9999", "device %d is lost: reset it first", device);
     dev = &sim.dev[device];
     sim_device_notify(device, ACL_RT_DEVICE_STATE_SET_PRE);
     pthread_mutex_lock(&sim.mu);
@@ -77,6 +79,8 @@ static aclError reset_device(int32_t device, bool force)
     if (closed != NULL)
         sim_context_close(closed);
     pthread_mutex_unlock(&sim.mu);
+    if (closed != NULL || force)
+        sim_fault_revive(device);
     if (unmatched)
         return sim_fail(ACL_ERROR_RT_CONTEXT_RELEASE_ERROR, "EE1018", "device %d is reset but not set",
                         device);

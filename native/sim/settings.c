@@ -7,6 +7,7 @@
 #include "sim/settings.h"
 
 #include "sim/config.h"
+#include "sim/race.h"
 #include "sim/sim.h"
 
 #include <errno.h>
@@ -228,9 +229,14 @@ static void read_hooks(void)
     text = env_value("ACLSIM_SEED");
     if (text != NULL && (!sim_parse_whole(text, &seed) || sim_config_seed(seed) != 0))
         env_refuse("ACLSIM_SEED", text, "a whole number below 2 to the power of 64");
+    text = env_value("ACLSIM_GUARDS");
+    if (text != NULL && strcmp(text, "0") != 0 && strcmp(text, "1") != 0)
+        env_refuse("ACLSIM_GUARDS", text, "0 or 1");
+    else if (text != NULL)
+        sim_guard_ask(*text == '1');
     text = env_value("ACLSIM_FAULTS");
     if (text != NULL && sim_config_faults(text) != 0)
-        env_refuse("ACLSIM_FAULTS", text, SIM_FAULT_FORMS);
+        env_refuse("ACLSIM_FAULTS", text, aclsim_fault_error());
 }
 
 void sim_settings_read(void)

@@ -24,9 +24,12 @@
 #pragma GCC visibility pop
 
 #include "sim/blocks.h"
+#include "sim/drive.h"
+#include "sim/fault.h"
 #include "sim/finding.h"
 #include "sim/plog.h"
 #include "sim/profile.h"
+#include "sim/race.h"
 
 enum { SIM_MAX_DEVICES = 64, SIM_RING = 2048, SIM_RING_MASK = SIM_RING - 1, SIM_ID_WORDS = 64 };
 
@@ -123,6 +126,12 @@ struct sim_stream {
     struct sim_stream *ready_next;
     struct sim_stream *work_next;
     bool in_work;
+    uint32_t slot;                  /* in the set of ready.c, or SIM_NOT_READY */
+    uint32_t n_polls;               /* adversarial: unsuccessful queries in a row */
+    bool ending;                    /* virtual: its front copy has begun; its end event is in the set */
+    aclError end_code;              /* of that copy */
+    uint64_t end_ns;                /* of that copy */
+    struct sim_guard *guard;        /* race.c; NULL: nothing noted yet */
     struct sim_stream *prev, *next; /* the device's live streams */
     struct sim_stream *grave_next;
 };
@@ -180,6 +189,7 @@ struct sim_event {
     uint64_t rec_seq;
     uint64_t stamp_ns;
     struct sim_stream *blocked; /* streams that wait for any record, by dep_next */
+    struct sim_order *order;    /* race.c: what the latest record comes after */
     struct sim_event *grave_next;
 };
 
@@ -213,7 +223,11 @@ struct sim_thread {
     struct sim_thread *next;
     uint32_t tid;
     uint32_t last_task_id;
+    enum sim_fn fn; /* the latest call, for the log */
     struct sim_context *ctx;
+    uint32_t clock_epoch; /* clock.c */
+    uint32_t n_polls;     /* adversarial: queries of no stream in particular */
+    uint64_t clock_ns;    /* virtual: this thread's time */
     aclError last_error;
     char *pending;                   /* error text not read yet, or NULL */
     char *shown;                     /* what aclGetRecentErrMsg returned last */
@@ -230,6 +244,7 @@ static inline struct sim_thread *sim_enter(enum sim_fn fn)
     struct sim_thread *self = sim_self != NULL ? sim_self : sim_thread_slow();
     atomic_ullong *count = &self->calls[fn];
 
+    self->fn = fn;
     atomic_store_explicit(count, atomic_load_explicit(count, memory_order_relaxed) + 1, memory_order_relaxed);
     return self;
 }
@@ -261,19 +276,17 @@ const char *sim_fn_name(enum sim_fn fn);
 int64_t sim_calls(enum sim_fn fn, uint64_t tid); /* tid 0: all threads */
 void sim_calls_reset(void);
 
-/* --- faults (fault.c) -------------------------------------------------------------------------------- */
+/* --- faults on calls (fault.c) ----------------------------------------------------------------------- */
 
 extern atomic_uint sim_n_call_faults;
-extern atomic_uint sim_n_copy_faults;
-aclError sim_fault_call(enum sim_fn fn);          /* the code to return, or 0 */
-aclError sim_fault_copy(int32_t device, int dir); /* counts one started copy; its code, or 0 */
+aclError sim_fault_call(enum sim_fn fn); /* the code to return, or 0; see also fault.h */
 
-/* --- state and time (state.c) ------------------------------------------------------------------------ */
+/* --- state and time (state.c, clock.c) --------------------------------------------------------------- */
 
-void sim_once(void); /* reads the environment the first time */
-uint64_t sim_now_ns(void);
-void sim_sleep_until(uint64_t when_ns);                             /* sleeps, then spins for the last part */
-void sim_cond_init(pthread_cond_t *cv);                             /* on CLOCK_MONOTONIC */
+void sim_once(void);                    /* reads the environment the first time */
+uint64_t sim_now_ns(void);              /* monotonic; in virtual mode the calling thread's simulated time */
+void sim_sleep_until(uint64_t when_ns); /* sleeps, then spins for the last part; virtual: raises the time */
+void sim_cond_init(pthread_cond_t *cv); /* on CLOCK_MONOTONIC */
 bool sim_cond_wait_until(pthread_cond_t *cv, uint64_t deadline_ns); /* with sim.mu; false: deadline passed */
 
 /* In a loop that waits for another thread. */
@@ -341,6 +354,11 @@ void sim_spend_submit(struct sim_device *dev); /* busy for link.submit_ns; witho
 /* With sim.mu held: takes the engine's link for nbytes, no earlier than ready_ns; the modelled end. */
 uint64_t sim_engine_charge(struct sim_engine *e, const struct aclsim_link *link, uint64_t ready_ns,
                            uint64_t nbytes);
+/* Without sim.mu: the front task's bytes, counts and faults in the calling thread, unpublished; its code. */
+/* *extra_ns: in the copy's modelled time, out what faults add to it. */
+aclError sim_engine_run_one(struct sim_stream *s, uint64_t seq, bool move, uint64_t *extra_ns);
+/* With sim.mu held, unlocked for the callbacks of a failure: publishes that task of a running stream. */
+void sim_engine_finish(struct sim_stream *s, uint64_t seq, aclError code);
 void sim_engine_queue(struct sim_engine *e, struct sim_stream *s); /* this and the next: sim.mu held */
 void sim_engine_unqueue(struct sim_engine *e, struct sim_stream *s);
 void sim_engine_wake(struct sim_engine *e);
@@ -350,6 +368,10 @@ void sim_engine_wake(struct sim_engine *e);
 /* Where ptr points: HOST or DEVICE with *ref filled; UNREGISTERED; or -1 for an address of a device that is
  * in no live block, which nobody may touch. */
 int sim_locate(struct sim_thread *self, const void *ptr, struct sim_ref *ref);
+
+/* --- the report (report.c) --------------------------------------------------------------------------- */
+
+void sim_report_init(void); /* reads its part of the environment; once */
 
 /* --- exception callbacks (exception.c) --------------------------------------------------------------- */
 
