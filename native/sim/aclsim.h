@@ -8,6 +8,9 @@
  *   ACLSIM_DEVICE_MEMORY  bytes of each device, plain or with KiB, MiB, GiB, TiB; default 32GiB
  *   ACLSIM_LINK           for example "h2d=25e9,d2h=25e9,d2d=1e12,latency_us=8,submit_us=1.9,move=0"; also
  *                         latency_ns and submit_ns. A rate is 0 (no limit) or 1e6 or more.
+ *   ACLSIM_MODE           threads (default), virtual or adversarial: see aclsim_set_mode
+ *   ACLSIM_SEED           a whole number, for the choices of adversarial mode; default 0
+ *   ACLSIM_GUARDS         0 or 1: see aclsim_set_guards
  * Any other value is one line on standard error, and every aclInit returns ACL_ERROR_INVALID_PARAM with this
  * line as its text. Calls that need no aclInit use the default instead.
  *
@@ -65,6 +68,29 @@ int aclsim_abi(void); /* ACLSIM_ABI */
 /* Number of devices (1 to 64). Refused (-1) while a device is set. Default: ACLSIM_DEVICES or 1. */
 int aclsim_set_device_count(uint32_t count);
 
+/* How queued work is executed. Refused (-1) while a device is set.
+ *   ACLSIM_THREADS      engine threads, in real time. The default.
+ *   ACLSIM_VIRTUAL      no engine threads, and simulated time: the threads that wait or ask execute what is
+ * due up to their own simulated time, which a submission raises by submit_ns, a wait to the end of what it
+ * waited for, and a query that finds nothing finished by 1 us. The same single-threaded program gives the
+ * same times to the nanosecond. Threads that hand work to each other do not hand over their time.
+ *   ACLSIM_ADVERSARIAL  no engine threads, no time model: a copy is executed when somebody waits for it, or
+ * at a moment that the seed chooses, so that a program that lacks a synchronisation gets wrong bytes. With
+ * one host thread a seed repeats a run exactly. Guards are on.
+ */
+enum { ACLSIM_THREADS = 0, ACLSIM_VIRTUAL = 1, ACLSIM_ADVERSARIAL = 2 };
+int aclsim_set_mode(int mode, uint64_t seed);
+int aclsim_get_mode(void);
+/* The clock of event time stamps: the calling thread's simulated time in virtual mode, else monotonic. */
+uint64_t aclsim_now_ns(void);
+/* 1: look for overlapping copies that nothing orders (finding "unordered") and for memory that is freed under
+ * a copy which the host does not know to be complete ("freed"). Adversarial mode also looks for sources that
+ * change between submission and execution ("source-changed"), and fills the host destination of a queued copy
+ * with a pattern. -1: the default, on in adversarial mode only. Takes effect for later submissions. */
+int aclsim_set_guards(int on);
+/* Findings so far of this name, or of all for NULL; -1 for an unknown name. */
+int64_t aclsim_finding_count(const char *name);
+
 /* device -1: all devices, also those set later. 0 on success. */
 int aclsim_set_link(int32_t device, const struct aclsim_link *link);
 int aclsim_get_link(int32_t device, struct aclsim_link *link);
@@ -78,7 +104,8 @@ int aclsim_hold_engine(int32_t device, int direction);
 int aclsim_release_engine(int32_t device, int direction);
 int aclsim_hold_stream(void *stream);
 int aclsim_release_stream(void *stream);
-/* Tasks submitted to streams of this device and not finished; -1 for a bad device. */
+/* Tasks submitted to streams of this device and not finished; -1 for a bad device. In virtual and adversarial
+ * mode this is a query as those of streams and events are. */
 int64_t aclsim_pending_tasks(int32_t device);
 
 /* The nth copy (1 = the next) that starts executing in this direction (-1: any) on this device (-1: any)

@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 
 #include "sim/poison.h"
+#include "sim/race.h"
 #include "sim/sim.h"
 #include "sim/treap.h"
 
@@ -423,6 +424,8 @@ void sim_pinned_remove(struct sim_block *b)
 {
     unsigned long long state;
 
+    if (sim_guards())
+        sim_guard_free((const void *)b->base);
     pthread_mutex_lock(&mu);
     take_out(&pinned_live, b);
     pthread_mutex_unlock(&mu);
@@ -443,6 +446,8 @@ bool sim_block_free(const void *ptr, bool pinned)
     struct sim_block **root = NULL, *b = NULL;
     struct sim_heap *heap;
 
+    if (sim_guards())
+        sim_guard_free(ptr);
     pthread_mutex_lock(&mu);
     heap = pinned ? NULL : heap_of((uintptr_t)ptr);
     root = pinned ? &pinned_live : heap != NULL ? &heap->live : NULL;

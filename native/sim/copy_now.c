@@ -34,9 +34,10 @@ static void move_now(const struct sim_copy *c, const struct sim_rows *rows, stru
     struct aclsim_link link;
     uint64_t end_ns = 0;
 
+    sim_drive_catch_up();
     pthread_mutex_lock(&sim.mu);
     link = dev->link;
-    if (dir != DIR_H2H && sim_link_timed(&link))
+    if (dir != DIR_H2H && sim_timed(dev))
         end_ns = sim_engine_charge(&dev->engine[dir], &link, sim_now_ns(), c->nbytes);
     pthread_mutex_unlock(&sim.mu);
     for (size_t row = 0; row < rows->height && (dir == DIR_H2H || link.move_bytes != 0); row++)

@@ -1,6 +1,7 @@
-/* engine.c - the DMA engines: one thread per (device, direction) executes the copies.
+/* engine.c - the DMA engines: one thread per (device, direction) executes the copies, in threads mode.
  *
- * Threads: the engine threads, started on first use, never joined, all signals blocked.
+ * Threads: the engine threads, started on first use, never joined, all signals blocked; in the driven modes
+ *          (drive.h) there are none, and the owner of the drive runs one task at a time.
  * Locks:   sim.mu, released while bytes move, while modelled time passes and while callbacks run.
  * Owns:    the front tasks of a running stream: between "running = true" and the publication nobody else
  *          reads or finishes them.
@@ -32,16 +33,6 @@ struct turn {
 bool sim_link_timed(const struct aclsim_link *link)
 {
     return (link->h2d_bytes_per_s | link->d2h_bytes_per_s | link->d2d_bytes_per_s | link->latency_ns) != 0;
-}
-
-void sim_spend_submit(struct sim_device *dev)
-{
-    uint64_t ns = atomic_load_explicit(&dev->submit_ns, memory_order_relaxed), end;
-
-    if (ns == 0)
-        return;
-    for (end = sim_now_ns() + ns; sim_now_ns() < end;)
-        sim_relax();
 }
 
 uint64_t sim_engine_charge(struct sim_engine *e, const struct aclsim_link *link, uint64_t ready_ns,
@@ -93,9 +84,8 @@ static void count_copies(struct turn *turn)
 
 /* Without sim.mu: what came before the failed task becomes visible, then the callbacks run, then the failure
  * is left for the next synchronisation. */
-static void fail_task(struct turn *turn, uint64_t seq, aclError code)
+static void report_failure(struct sim_stream *s, uint64_t seq, aclError code)
 {
-    struct sim_stream *s = turn->s;
     const struct sim_task *t = &s->ring[seq & SIM_RING_MASK];
     struct sim_failure failure = {.code = code,
                                   .task_id = (uint32_t)(seq & 0xFFFF),
@@ -104,7 +94,6 @@ static void fail_task(struct turn *turn, uint64_t seq, aclError code)
                                   .dst = t->copy.dst,
                                   .src = sim_task_src(t)};
 
-    count_copies(turn);
     atomic_fetch_add_explicit(&sim.tally.failed, 1, memory_order_relaxed);
     pthread_mutex_lock(&sim.mu);
     sim_stream_publish(s, seq);
@@ -114,6 +103,47 @@ static void fail_task(struct turn *turn, uint64_t seq, aclError code)
     pthread_mutex_lock(&sim.mu);
     s->failure = failure;
     pthread_mutex_unlock(&sim.mu);
+}
+
+static void fail_task(struct turn *turn, uint64_t seq, aclError code)
+{
+    count_copies(turn);
+    report_failure(turn->s, seq, code);
+}
+
+static void end_pins(struct turn *turn)
+{
+    if (turn->dst.block != NULL)
+        sim_block_unpin(turn->dst.block);
+    if (turn->src.block != NULL)
+        sim_block_unpin(turn->src.block);
+}
+
+/* --- one task, for the driven modes --- */
+
+aclError sim_engine_run_one(struct sim_stream *s, uint64_t seq, bool move)
+{
+    const struct sim_task *t = &s->ring[seq & SIM_RING_MASK];
+    struct turn turn = {.e = &s->dev->engine[t->dir], .s = s, .move = move};
+    aclError code = execute(&turn, t);
+
+    end_pins(&turn);
+    count_copies(&turn);
+    return code;
+}
+
+void sim_engine_finish(struct sim_stream *s, uint64_t seq, aclError code)
+{
+    if (code != 0) {
+        pthread_mutex_unlock(&sim.mu);
+        report_failure(s, seq, code);
+        pthread_mutex_lock(&sim.mu);
+    }
+    sim_stream_publish(s, seq + 1);
+    s->running = false;
+    sim_sched_push(s);
+    sim_sched_run();
+    sim_drive_wake();
 }
 
 /* --- one turn of one stream --- */
@@ -205,10 +235,7 @@ static void take_turn(struct sim_engine *e)
     s->running = true;
     pthread_mutex_unlock(&sim.mu);
     seq = timed ? run_timed(&turn, seq, end_ns) : run_batch(&turn, seq, tail);
-    if (turn.dst.block != NULL)
-        sim_block_unpin(turn.dst.block);
-    if (turn.src.block != NULL)
-        sim_block_unpin(turn.src.block);
+    end_pins(&turn);
     count_copies(&turn);
     pthread_mutex_lock(&sim.mu);
     if (timed && end_ns > s->last_end_ns)
@@ -287,6 +314,10 @@ static void start(struct sim_engine *e)
 
 void sim_engine_wake(struct sim_engine *e)
 {
+    if (sim_driven()) {
+        sim_ready_released(e);
+        return;
+    }
     if (!e->sleeping || !has_work(e))
         return;
     e->sleeping = false;
@@ -295,6 +326,10 @@ void sim_engine_wake(struct sim_engine *e)
 
 void sim_engine_queue(struct sim_engine *e, struct sim_stream *s)
 {
+    if (sim_driven()) {
+        sim_ready_queue(e, s);
+        return;
+    }
     s->queued = true;
     s->ready_next = NULL;
     if (e->ready_tail != NULL)
@@ -312,6 +347,10 @@ void sim_engine_unqueue(struct sim_engine *e, struct sim_stream *s)
 {
     struct sim_stream *before = NULL, *at = e->ready_head;
 
+    if (sim_driven()) {
+        sim_ready_unqueue(e, s);
+        return;
+    }
     while (at != s) {
         before = at;
         at = at->ready_next;

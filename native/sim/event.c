@@ -28,6 +28,18 @@ static bool is_complete(struct sim_event *event)
     return done == gen_of(event);
 }
 
+/* What the host learns by asking. */
+static bool ask_complete(struct sim_event *event)
+{
+    bool complete;
+
+    sim_drive_poll_event(event);
+    complete = is_complete(event);
+    if (complete && sim_guards())
+        sim_guard_seen_event(event);
+    return complete;
+}
+
 static aclError check(struct sim_event *event)
 {
     if (event == NULL)
@@ -212,6 +224,8 @@ aclError aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent handle)
         return ACL_SUCCESS;
     sim_spend_submit(s->dev);
     pthread_mutex_lock(&sim.mu);
+    if (sim_guards())
+        sim_guard_wait(s, event);
     over = gen_of(event) != 0 && (event->rec_stream == s || is_complete(event));
     if (!over)
         t = sim_submit_begin(self, s, SIM_WAIT);
@@ -263,7 +277,7 @@ aclError aclrtQueryEventStatus(aclrtEvent handle, aclrtEventRecordedStatus *stat
         return code;
     if (status == NULL)
         return sim_fail_null("status");
-    complete = is_complete(event) && (event->mode == SIM_EVENT_EX || gen_of(event) != 0);
+    complete = ask_complete(event) && (event->mode == SIM_EVENT_EX || gen_of(event) != 0);
     *status = complete ? ACL_EVENT_RECORDED_STATUS_COMPLETE : ACL_EVENT_RECORDED_STATUS_NOT_READY;
     return ACL_SUCCESS;
 }
@@ -282,7 +296,7 @@ aclError aclrtQueryEvent(aclrtEvent handle, aclrtEventStatus *status)
         return sim_fail_null("status");
     if (event->mode == SIM_EVENT_EX)
         return sim_fail_quiet(ACL_ERROR_RT_FEATURE_NOT_SUPPORT);
-    complete = is_complete(event) && (event->mode == SIM_EVENT_FLAG || gen_of(event) != 0);
+    complete = ask_complete(event) && (event->mode == SIM_EVENT_FLAG || gen_of(event) != 0);
     *status = complete ? ACL_EVENT_STATUS_COMPLETE : ACL_EVENT_STATUS_NOT_READY;
     return ACL_SUCCESS;
 }
@@ -299,6 +313,7 @@ aclError aclrtQueryEventWaitStatus(aclrtEvent handle, aclrtEventWaitStatus *stat
         return sim_fail_null("status");
     if (event->mode == SIM_EVENT_EX)
         return sim_fail_quiet(ACL_ERROR_RT_FEATURE_NOT_SUPPORT);
+    sim_drive_poll(NULL, 0);
     *status = atomic_load_explicit(&event->n_waits, memory_order_acquire) == 0
                   ? ACL_EVENT_WAIT_STATUS_COMPLETE
                   : ACL_EVENT_WAIT_STATUS_NOT_READY;
@@ -317,6 +332,8 @@ static aclError synchronize(struct sim_event *event, uint64_t deadline_ns)
     if (s != NULL)
         in_time = sim_stream_wait(s, target, deadline_ns);
     pthread_mutex_unlock(&sim.mu);
+    if (in_time && sim_guards())
+        sim_guard_seen_event(event);
     if (in_time)
         return ACL_SUCCESS;
     return sim_fail(ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, "EE9999",

@@ -24,9 +24,11 @@
 #pragma GCC visibility pop
 
 #include "sim/blocks.h"
+#include "sim/drive.h"
 #include "sim/finding.h"
 #include "sim/plog.h"
 #include "sim/profile.h"
+#include "sim/race.h"
 
 enum { SIM_MAX_DEVICES = 64, SIM_RING = 2048, SIM_RING_MASK = SIM_RING - 1, SIM_ID_WORDS = 64 };
 
@@ -125,6 +127,12 @@ struct sim_stream {
     struct sim_stream *ready_next;
     struct sim_stream *work_next;
     bool in_work;
+    uint32_t slot;                  /* in the set of ready.c, or SIM_NOT_READY */
+    uint32_t n_polls;               /* adversarial: unsuccessful queries in a row */
+    bool ending;                    /* virtual: its front copy has begun; its end event is in the set */
+    aclError end_code;              /* of that copy */
+    uint64_t end_ns;                /* of that copy */
+    struct sim_guard *guard;        /* race.c; NULL: nothing noted yet */
     struct sim_stream *prev, *next; /* the device's live streams */
     struct sim_stream *grave_next;
 };
@@ -181,6 +189,7 @@ struct sim_event {
     uint64_t rec_seq;
     uint64_t stamp_ns;
     struct sim_stream *blocked; /* streams that wait for any record, by dep_next */
+    struct sim_order *order;    /* race.c: what the latest record comes after */
     struct sim_event *grave_next;
 };
 
@@ -214,6 +223,9 @@ struct sim_thread {
     uint32_t tid;
     uint32_t last_task_id;
     struct sim_context *ctx;
+    uint32_t clock_epoch; /* clock.c */
+    uint32_t n_polls;     /* adversarial: queries of no stream in particular */
+    uint64_t clock_ns;    /* virtual: this thread's time */
     aclError last_error;
     char *pending;                   /* error text not read yet, or NULL */
     char *shown;                     /* what aclGetRecentErrMsg returned last */
@@ -262,12 +274,12 @@ extern atomic_uint sim_n_copy_faults;
 aclError sim_fault_call(enum sim_fn fn);          /* the code to return, or 0 */
 aclError sim_fault_copy(int32_t device, int dir); /* counts one started copy; its code, or 0 */
 
-/* --- state and time (state.c) ------------------------------------------------------------------------ */
+/* --- state and time (state.c, clock.c) --------------------------------------------------------------- */
 
-void sim_once(void); /* reads the environment the first time */
-uint64_t sim_now_ns(void);
-void sim_sleep_until(uint64_t when_ns);                             /* sleeps, then spins for the last part */
-void sim_cond_init(pthread_cond_t *cv);                             /* on CLOCK_MONOTONIC */
+void sim_once(void);                    /* reads the environment the first time */
+uint64_t sim_now_ns(void);              /* monotonic; in virtual mode the calling thread's simulated time */
+void sim_sleep_until(uint64_t when_ns); /* sleeps, then spins for the last part; virtual: raises the time */
+void sim_cond_init(pthread_cond_t *cv); /* on CLOCK_MONOTONIC */
 bool sim_cond_wait_until(pthread_cond_t *cv, uint64_t deadline_ns); /* with sim.mu; false: deadline passed */
 
 /* In a loop that waits for another thread. */
@@ -327,6 +339,10 @@ void sim_spend_submit(struct sim_device *dev); /* busy for link.submit_ns; witho
 /* With sim.mu held: takes the engine's link for nbytes, no earlier than ready_ns; the modelled end. */
 uint64_t sim_engine_charge(struct sim_engine *e, const struct aclsim_link *link, uint64_t ready_ns,
                            uint64_t nbytes);
+/* Without sim.mu: the front task's bytes, counts and faults in the calling thread, unpublished; its code. */
+aclError sim_engine_run_one(struct sim_stream *s, uint64_t seq, bool move);
+/* With sim.mu held, unlocked for the callbacks of a failure: publishes that task of a running stream. */
+void sim_engine_finish(struct sim_stream *s, uint64_t seq, aclError code);
 void sim_engine_queue(struct sim_engine *e, struct sim_stream *s); /* this and the next: sim.mu held */
 void sim_engine_unqueue(struct sim_engine *e, struct sim_stream *s);
 void sim_engine_wake(struct sim_engine *e);

@@ -1,4 +1,4 @@
-/* state.c - process state: environment, profile, initialisation counting, clocks.
+/* state.c - process state: environment, profile, initialisation counting.
  *
  * Threads: any. Locks: its own init_mu for the aclInit count; sim_once is a pthread_once.
  * Owns:    the one struct sim_state, the copy of the aclInit configuration.
@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 struct sim_profile sim_profile = {
     .name = "a2-ep-9.1",
@@ -47,55 +46,6 @@ static pthread_mutex_t init_mu = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t init_count;
 static bool finalized;
 static char *init_config;
-
-uint64_t sim_now_ns(void)
-{
-    struct timespec ts;
-
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
-
-static struct timespec to_timespec(uint64_t ns)
-{
-    return (struct timespec){.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
-}
-
-void sim_sleep_until(uint64_t when_ns)
-{
-    enum { SPIN_NS = 80000 }; /* how late a sleeping thread is usually woken */
-    uint64_t now = sim_now_ns();
-
-    if (now + SPIN_NS < when_ns) {
-        struct timespec ts = to_timespec(when_ns - SPIN_NS);
-        while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &ts, NULL) == EINTR)
-            ;
-    }
-    while (sim_now_ns() < when_ns)
-        sched_yield(); /* gives the core to anybody who has work */
-}
-
-void sim_cond_init(pthread_cond_t *cv)
-{
-    pthread_condattr_t attr;
-
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(cv, &attr);
-    pthread_condattr_destroy(&attr);
-}
-
-bool sim_cond_wait_until(pthread_cond_t *cv, uint64_t deadline_ns)
-{
-    struct timespec ts;
-
-    if (deadline_ns == SIM_FOREVER) {
-        pthread_cond_wait(cv, &sim.mu);
-        return true;
-    }
-    ts = to_timespec(deadline_ns);
-    return pthread_cond_timedwait(cv, &sim.mu, &ts) != ETIMEDOUT;
-}
 
 /* --- environment --- */
 
@@ -239,6 +189,23 @@ static void stay_loaded(void)
         (void)dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
 }
 
+/* The names of drive.h and race.h; the seed first, since the mode starts with it. */
+static void read_mode(void)
+{
+    const char *mode = env_value("ACLSIM_MODE"), *seed = env_value("ACLSIM_SEED"), *end;
+    const char *guards = env_value("ACLSIM_GUARDS");
+    uint64_t value;
+
+    if (seed != NULL && (!parse_whole(seed, &end, &value) || *end != '\0' || sim_config_seed(value) != 0))
+        env_refuse("ACLSIM_SEED", seed, "a whole number from 0 to 18446744073709551615");
+    if (mode != NULL && sim_config_mode(mode) != 0)
+        env_refuse("ACLSIM_MODE", mode, "threads, virtual or adversarial");
+    if (guards != NULL && strcmp(guards, "0") != 0 && strcmp(guards, "1") != 0)
+        env_refuse("ACLSIM_GUARDS", guards, "0 or 1");
+    else if (guards != NULL)
+        sim_guard_ask(*guards == '1');
+}
+
 static void init_once(void)
 {
     struct aclsim_link link;
@@ -262,6 +229,7 @@ static void init_once(void)
             sim_cond_init(&sim.dev[d].engine[dir].cv);
         }
     }
+    read_mode();
 }
 
 void sim_once(void)
