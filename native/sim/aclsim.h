@@ -13,6 +13,7 @@
  *   ACLSIM_MODE           threads (default), virtual or adversarial: see aclsim_set_mode
  *   ACLSIM_SEED           a whole number, for the choices of adversarial mode; default 0
  *   ACLSIM_GUARDS         0 or 1: see aclsim_set_guards
+ *   ACLSIM_STRICT         align: see aclsim_set_strict
  *   ACLSIM_FAULTS         fault rules, or @FILE with them; see aclsim_add_fault
  *   ACLSIM_TELL           1: each finding, the first time, is a line on standard error
  *   ACLSIM_REPORT         a file (- for standard error) that gets the report when the process ends; see
@@ -77,17 +78,18 @@ struct aclsim_counters {
 
 int aclsim_abi(void); /* ACLSIM_ABI */
 
-/* What is simulated: a chip (910, 310p, 310b, a2, a3, 950), a form (ep, rc) and a CANN release (8.0, 8.3, 8.5,
- * 9.0, 9.1), joined by '-', ',' or ' ' in any order; a part that is missing is that of a2-ep-9.1. "910b" is
- * a2 and "classic" is 8.0. Refused (-1) when there is no such chip in such a form or release, while a device
- * is set, and between aclInit and the finalisation. */
+/* What is simulated: a chip (910, 310p, 310b, a2, a3, 950), a form (ep, rc) and a CANN release
+ * (8.0, 8.3, 8.5, 9.0, 9.1), joined by '-', ',' or ' ' in any order; a part that is missing is that of
+ * a2-ep-9.1. "910b" is a2 and "classic" is 8.0. Refused (-1) when there is no such chip in such a form or
+ * release, while a device is set, and between aclInit and the finalisation. */
 int aclsim_set_profile(const char *name);
 int aclsim_get_profile(char *out, size_t nbytes); /* "a2-ep-9.1"; -1 when it does not fit */
 /* 1: the simulated release has this function. 0: it does not, and the function returns
  * ACL_ERROR_API_NOT_SUPPORT. -1: the simulator does not know it. A loader takes 0 as a missing symbol. */
 int aclsim_has_function(const char *name);
 
-/* Number of devices (1 to 64) before ASCEND_RT_VISIBLE_DEVICES. Refused (-1) while a device is set. Default: ACLSIM_DEVICES or 1. */
+/* Number of devices (1 to 64) before ASCEND_RT_VISIBLE_DEVICES. Refused (-1) while a device is set. Default:
+ * ACLSIM_DEVICES or 1. */
 int aclsim_set_device_count(uint32_t count);
 
 /* How queued work is executed. Refused (-1) while a device is set.

@@ -76,6 +76,7 @@ aclError sim_closed_meanwhile(struct sim_stream *s);
 
 /* --- what is reported about a copy (copy_note.c) --- */
 
+void sim_ask_strict(bool on); /* aclsim_set_strict, also while the environment is read */
 /* Counts an unaligned copy and reports it where the release documents 64 bytes; 107000 in strict mode. */
 aclError sim_note_alignment(const void *dst, const void *src);
 /* Reports ordinary memory in an asynchronous copy. kind: the corrected one. */
