@@ -128,16 +128,18 @@ static void abort_begin(struct sim_stream *s, aclError code)
     if (!s->running)
         sim_stream_drop(s);
     pthread_cond_broadcast(&s->cv);
+    sim_drive_wake();
 }
 
-/* sim.mu held, released while waiting. false: too late. */
+static bool at_rest(void *arg)
+{
+    return !((const struct sim_stream *)arg)->running;
+}
+
+/* sim.mu held, released while waiting. false: too late. The end of a turn wakes an aborting stream. */
 static bool abort_wait(struct sim_stream *s, uint64_t deadline_ns)
 {
-    bool in_time = true;
-
-    while (s->running && in_time) /* the end of a turn wakes those who wait for an aborting stream */
-        in_time = sim_cond_wait_until(&s->cv, deadline_ns);
-    return !s->running;
+    return sim_drive_wait(at_rest, s, s, &s->cv, deadline_ns);
 }
 
 /* sim.mu held. */
@@ -259,5 +261,6 @@ aclError aclrtDeviceTaskAbort(int32_t device, uint32_t timeout_ms)
     if (!in_time)
         return sim_fail(ACL_ERROR_RT_WAIT_TIMEOUT, "EE9999", "the tasks of device %d did not stop in %u ms",
                         device, timeout_ms);
+    sim_fault_aborted(device);
     return ACL_SUCCESS;
 }

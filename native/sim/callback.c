@@ -175,6 +175,7 @@ static void leave(struct sim_stream *s)
     g->dead = true;
     n_live--;
     pthread_cond_broadcast(&g->cv);
+    sim_drive_wake();
 }
 
 void sim_callback_forget(struct sim_stream *s)
@@ -215,6 +216,7 @@ bool sim_callback_front(struct sim_stream *s, struct sim_task *t)
     g->tail = c;
     g->n_queued++;
     pthread_cond_broadcast(&g->cv);
+    sim_drive_wake();
     if (!c->block)
         return true;
     sim_stream_depend(s, &g->blocked);
@@ -430,6 +432,13 @@ aclError aclrtLaunchCallback(aclrtCallback fn, void *user_data, aclrtCallbackBlo
     return code != 0 ? code : launch(self, s, c);
 }
 
+static bool has_report(void *arg)
+{
+    const struct sim_group *g = arg;
+
+    return g->dead || g->n_queued != 0;
+}
+
 /* Neither failure leaves a text: both are the normal results of an idle loop. */
 aclError aclrtProcessReport(int32_t timeout_ms)
 {
@@ -437,15 +446,15 @@ aclError aclrtProcessReport(int32_t timeout_ms)
     uint64_t deadline_ns = timeout_ms < 0 ? SIM_FOREVER : sim_now_ns() + (uint64_t)timeout_ms * 1000000u;
     struct sim_group *g;
     uint32_t n = 0;
-    bool in_time = true, live;
+    bool live;
 
     if (timeout_ms == 0 || timeout_ms < -1)
         return sim_fail(ACL_ERROR_INVALID_PARAM, "EH0001",
                         "timeout %d, expected value: -1 or (0, 2147483647]", timeout_ms);
     pthread_mutex_lock(&sim.mu);
     g = find((uint64_t)(uintptr_t)pthread_self());
-    while (g != NULL && !g->dead && g->n_queued == 0 && in_time)
-        in_time = sim_cond_wait_until(&g->cv, deadline_ns);
+    if (g != NULL)
+        (void)sim_drive_wait(has_report, g, NULL, &g->cv, deadline_ns);
     live = g != NULL && !g->dead;
     if (live)
         n = g->n_queued;

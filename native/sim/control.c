@@ -3,6 +3,7 @@
  * Threads: any. Locks: sim.mu. Owns: nothing.
  * Invariant: nothing here waits for simulated work.
  */
+#include "sim/settings.h"
 #include "sim/sim.h"
 
 #include <string.h>
@@ -14,16 +15,15 @@ int aclsim_abi(void)
 
 int aclsim_set_device_count(uint32_t count)
 {
-    bool in_use = false;
+    bool in_use;
 
     sim_once();
     if (count == 0 || count > SIM_MAX_DEVICES)
         return -1;
     pthread_mutex_lock(&sim.mu);
-    for (int d = 0; d < SIM_MAX_DEVICES; d++)
-        in_use = in_use || sim.dev[d].n_contexts != 0;
+    in_use = sim_any_device_set();
     if (!in_use)
-        sim.n_devices = count;
+        sim_use_devices(count);
     pthread_mutex_unlock(&sim.mu);
     return in_use ? -1 : 0;
 }
@@ -161,6 +161,7 @@ int64_t aclsim_pending_tasks(int32_t device)
     sim_once();
     if (!good_device(device))
         return -1;
+    sim_drive_poll(NULL, 0); /* a query like any other, so that a loop around it ends */
     pthread_mutex_lock(&sim.mu);
     for (struct sim_stream *s = sim.dev[device].streams; s != NULL; s = s->next)
         pending += atomic_load(&s->tail) - atomic_load(&s->done);

@@ -28,6 +28,18 @@ static bool is_complete(struct sim_event *event)
     return done == gen_of(event);
 }
 
+/* What the host learns by asking. */
+static bool ask_complete(struct sim_event *event)
+{
+    bool complete;
+
+    sim_drive_poll_event(event);
+    complete = is_complete(event);
+    if (complete && sim_guards())
+        sim_guard_seen_event(event);
+    return complete;
+}
+
 aclError sim_event_check(struct sim_event *event)
 {
     if (event == NULL)
@@ -298,6 +310,8 @@ static aclError submit_wait(struct sim_thread *self, struct sim_event *event, st
         return ACL_SUCCESS;
     sim_spend_submit(s->dev);
     pthread_mutex_lock(&sim.mu);
+    if (sim_guards())
+        sim_guard_wait(s, event);
     over = gen_of(event) != 0 && (event->rec_stream == s || is_complete(event));
     if (!over)
         t = sim_submit_begin(self, s, SIM_WAIT);
@@ -419,7 +433,7 @@ aclError aclrtQueryEventStatus(aclrtEvent handle, aclrtEventRecordedStatus *stat
     if ((event->flags & ACL_EVENT_IPC) != 0)
         complete = sim_ipc_complete(event);
     else
-        complete = is_complete(event) && (event->mode == SIM_EVENT_EX || gen_of(event) != 0);
+        complete = ask_complete(event) && (event->mode == SIM_EVENT_EX || gen_of(event) != 0);
     *status = complete ? ACL_EVENT_RECORDED_STATUS_COMPLETE : ACL_EVENT_RECORDED_STATUS_NOT_READY;
     return ACL_SUCCESS;
 }
@@ -438,7 +452,7 @@ aclError aclrtQueryEvent(aclrtEvent handle, aclrtEventStatus *status)
         return sim_fail_null("status");
     if (event->mode == SIM_EVENT_EX || (event->flags & (ACL_EVENT_IPC | ACL_EVENT_EXTERNAL)) != 0)
         return sim_fail_quiet(ACL_ERROR_RT_FEATURE_NOT_SUPPORT);
-    complete = is_complete(event) && (event->mode == SIM_EVENT_FLAG || gen_of(event) != 0);
+    complete = ask_complete(event) && (event->mode == SIM_EVENT_FLAG || gen_of(event) != 0);
     *status = complete ? ACL_EVENT_STATUS_COMPLETE : ACL_EVENT_STATUS_NOT_READY;
     return ACL_SUCCESS;
 }
@@ -455,6 +469,7 @@ aclError aclrtQueryEventWaitStatus(aclrtEvent handle, aclrtEventWaitStatus *stat
         return sim_fail_null("status");
     if (event->mode == SIM_EVENT_EX || (event->flags & (ACL_EVENT_IPC | ACL_EVENT_EXTERNAL)) != 0)
         return sim_fail_quiet(ACL_ERROR_RT_FEATURE_NOT_SUPPORT);
+    sim_drive_poll(NULL, 0);
     *status = atomic_load_explicit(&event->n_waits, memory_order_acquire) == 0
                   ? ACL_EVENT_WAIT_STATUS_COMPLETE
                   : ACL_EVENT_WAIT_STATUS_NOT_READY;
@@ -490,6 +505,10 @@ static aclError synchronize(struct sim_event *event, uint64_t deadline_ns)
         return code;
     if (halted)
         return sim_context_notice(s->ctx);
+    if (in_time && sim_fault_lost(event->dev->id) != 0) /* its work ended, but not by being done */
+        return sim_fail(sim_fault_lost(event->dev->id), "EE9999", "device %d is lost", event->dev->id);
+    if (in_time && sim_guards())
+        sim_guard_seen_event(event);
     return in_time ? ACL_SUCCESS : too_late(event);
 }
 

@@ -38,6 +38,13 @@ static bool take(struct sim_device *dev, int64_t *id)
     }
 }
 
+static bool has_id(void *arg)
+{
+    const struct sim_device *dev = arg;
+
+    return dev->n_hw_events < sim_profile.max_events || dev->n_hw_pending == 0;
+}
+
 aclError sim_event_take_id(struct sim_event *event)
 {
     struct sim_device *dev = event->dev;
@@ -47,7 +54,7 @@ aclError sim_event_take_id(struct sim_event *event)
     while (!take(dev, &event->id)) {
         if (event->mode == SIM_EVENT_FLAG || dev->n_hw_pending == 0)
             return ACL_ERROR_RT_NO_EVENT_RESOURCE;
-        (void)sim_cond_wait_until(&dev->event_cv, SIM_FOREVER);
+        (void)sim_drive_wait(has_id, dev, NULL, &dev->event_cv, SIM_FOREVER);
     }
     event->holds_id = true;
     dev->n_hw_pending += event->mode != SIM_EVENT_FLAG;
@@ -65,6 +72,7 @@ void sim_event_give_id(struct sim_event *event)
     dev->n_hw_events--;
     dev->n_hw_pending -= event->mode != SIM_EVENT_FLAG;
     pthread_cond_broadcast(&dev->event_cv);
+    sim_drive_wake();
 }
 
 /* An event that takes its id at the record has none before the first one; what the call then returns is not

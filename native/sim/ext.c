@@ -79,9 +79,3 @@ aclError sim_ext_stream(struct sim_thread *self, struct sim_stream **s)
     code = sim_stream_own(*s, ctx);
     return code != 0 ? code : sim_context_usable(ctx);
 }
-
-aclError sim_closed_meanwhile(struct sim_stream *s)
-{
-    return sim_fail(ACL_ERROR_RT_INVALID_HANDLE, "EE1017", "stream %p was destroyed during the call",
-                    (void *)s);
-}

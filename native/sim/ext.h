@@ -50,8 +50,9 @@ void sim_stream_drop(struct sim_stream *s);
 
 /* --- timer.c: time limits of waits on a stream --- */
 
-/* The front of s, which is in a list, fails at deadline_ns if it is still there. */
-void sim_timer_arm(struct sim_stream *s, uint64_t deadline_ns);
+/* The front of s, which is in a list, fails after timeout_s if it is still there. In real time in every mode:
+ * a wait that nothing ends has no simulated event to come. */
+void sim_timer_arm(struct sim_stream *s, uint32_t timeout_s);
 /* Starts a thread that is never joined and takes no signals. Also without sim.mu. */
 void sim_worker_start(void *(*main)(void *), void *arg);
 

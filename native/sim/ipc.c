@@ -236,7 +236,7 @@ bool sim_ipc_front(struct sim_stream *s, struct sim_task *t)
         return true;
     sim_stream_depend(s, &ipc->waiting);
     if (t->ipc.timeout_s != 0)
-        sim_timer_arm(s, sim_now_ns() + (uint64_t)t->ipc.timeout_s * 1000000000u);
+        sim_timer_arm(s, t->ipc.timeout_s);
     wake_poller();
     return false;
 }
@@ -320,6 +320,32 @@ static void sleep_on(struct shared *map, uint32_t pulse, uint64_t deadline_ns)
     (void)syscall(SYS_futex, &map->pulse, FUTEX_WAIT, pulse, &slice, NULL, 0);
 }
 
+struct ipc_goal {
+    struct sim_ipc *ipc;
+    uint64_t ticket;
+};
+
+static bool goal_over(void *arg)
+{
+    const struct ipc_goal *goal = arg;
+
+    return ticket_over(goal->ipc, goal->ticket);
+}
+
+/* The record may be this process's own work, which its threads execute; a slice at a time, for it may not. */
+static bool drive(struct sim_ipc *ipc, uint64_t ticket)
+{
+    enum { SLICE_NS = 1000000 };
+    struct ipc_goal goal = {ipc, ticket};
+    bool over;
+
+    pthread_mutex_lock(&sim.mu);
+    wake_poller(); /* makes the condition */
+    over = sim_drive_wait(goal_over, &goal, NULL, &poller_cv, sim_now_ns() + SLICE_NS);
+    pthread_mutex_unlock(&sim.mu);
+    return over;
+}
+
 bool sim_ipc_synchronize(struct sim_event *event, uint64_t deadline_ns)
 {
     struct sim_ipc *ipc;
@@ -339,7 +365,9 @@ bool sim_ipc_synchronize(struct sim_event *event, uint64_t deadline_ns)
             over = ticket_over(ipc, ticket);
             if (!over && sim_now_ns() >= deadline_ns)
                 break;
-            if (!over)
+            if (!over && sim_driven())
+                over = drive(ipc, ticket);
+            else if (!over)
                 sleep_on(ipc->map, pulse, deadline_ns);
         }
         pthread_mutex_lock(&sim.mu);

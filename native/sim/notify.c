@@ -145,7 +145,7 @@ bool sim_notify_front(struct sim_stream *s, struct sim_task *t)
     }
     sim_stream_depend(s, &notify->waiting);
     if (t->notify.timeout_s != 0)
-        sim_timer_arm(s, sim_now_ns() + (uint64_t)t->notify.timeout_s * 1000000000u);
+        sim_timer_arm(s, t->notify.timeout_s);
     return false;
 }
 

@@ -24,10 +24,13 @@
 #pragma GCC visibility pop
 
 #include "sim/blocks.h"
+#include "sim/drive.h"
 #include "sim/ext.h"
+#include "sim/fault.h"
 #include "sim/finding.h"
 #include "sim/plog.h"
 #include "sim/profile.h"
+#include "sim/race.h"
 
 enum { SIM_MAX_DEVICES = 64, SIM_RING = 2048, SIM_RING_MASK = SIM_RING - 1, SIM_ID_WORDS = 64 };
 
@@ -40,8 +43,6 @@ enum {
     SIM_MAGIC_NOTIFY = 0x4e544659,
     SIM_MAGIC_DEAD = 0x44454144
 };
-
-extern struct sim_profile sim_profile;
 
 enum sim_fn {
 #define ACL_FN(result, name, need, since, parameters) SIM_FN_##name,
@@ -65,7 +66,12 @@ enum sim_ext_kind {
     SIM_IPC_WAIT
 };
 
-enum { SIM_TASK_OWNS_SRC = 1 }; /* src is a malloc'd copy that dies with the task (copy kind 5) */
+enum {
+    SIM_TASK_OWNS_SRC = 1, /* src is malloc'd and dies with the task (copy kind 5, descriptions) */
+    SIM_TASK_INDIRECT = 2, /* src is a struct sim_indirect, see copy.h */
+    SIM_TASK_ORDINARY = 4, /* a side without a block is ordinary memory, which may be gone */
+    SIM_TASK_WORDS = 8     /* SIM_MEMSET: src is a 32-bit value */
+};
 
 /* 64 bytes, so that a deep queue stays in the cache. Written by the submitter before tail moves, read by
  * whoever runs the task; when is rewritten by the engine with the modelled completion time. */
@@ -81,7 +87,7 @@ struct sim_task {
             char *dst;
             const char *src;
             size_t nbytes;
-            struct sim_block *dst_block; /* NULL: not memory that a DMA engine can reach */
+            struct sim_block *dst_block; /* NULL: not memory that the device knows */
             struct sim_block *src_block;
             uint32_t dst_gen;
             uint32_t src_gen;
@@ -167,6 +173,12 @@ struct sim_stream {
     struct sim_stream *ready_next;
     struct sim_stream *work_next;
     bool in_work;
+    uint32_t slot;                  /* in the set of ready.c, or SIM_NOT_READY */
+    uint32_t n_polls;               /* adversarial: unsuccessful queries in a row */
+    bool ending;                    /* virtual: its front copy has begun; its end event is in the set */
+    aclError end_code;              /* of that copy */
+    uint64_t end_ns;                /* of that copy */
+    struct sim_guard *guard;        /* race.c; NULL: nothing noted yet */
     struct sim_stream *prev, *next; /* the device's live streams */
     struct sim_stream *grave_next;
 };
@@ -186,6 +198,7 @@ struct sim_engine {
 
 struct sim_device {
     int32_t id;
+    int32_t phys;  /* id before ASCEND_RT_VISIBLE_DEVICES renumbered */
     uint32_t refs; /* aclrtSetDevice minus aclrtResetDevice */
     uint32_t n_contexts;
     uint32_t n_streams;    /* user streams */
@@ -240,6 +253,7 @@ struct sim_event {
     uint64_t rec_seq;
     uint64_t stamp_ns;
     struct sim_stream *blocked; /* streams that wait for any record, by dep_next */
+    struct sim_order *order;    /* race.c: what the latest record comes after */
     struct sim_event *grave_next;
 };
 
@@ -252,7 +266,8 @@ struct sim_tally { /* see struct aclsim_counters */
 
 struct sim_state {
     pthread_mutex_t mu;
-    atomic_uint n_devices;
+    atomic_uint n_devices; /* visible ones */
+    uint32_t n_physical;
     uint64_t device_bytes;
     struct sim_device dev[SIM_MAX_DEVICES];
     struct sim_stream *work; /* streams to advance, by work_next; empty whenever mu is free */
@@ -273,7 +288,11 @@ struct sim_thread {
     uint32_t tid;
     uint32_t last_task_id;
     uint32_t in_callback; /* stream callbacks that this thread runs */
+    enum sim_fn fn;       /* the latest call, for the log */
     struct sim_context *ctx;
+    uint32_t clock_epoch; /* clock.c */
+    uint32_t n_polls;     /* adversarial: queries of no stream in particular */
+    uint64_t clock_ns;    /* virtual: this thread's time */
     aclError last_error;
     char *pending;                   /* error text not read yet, or NULL */
     char *shown;                     /* what aclGetRecentErrMsg returned last */
@@ -291,6 +310,7 @@ static inline struct sim_thread *sim_enter(enum sim_fn fn)
     struct sim_thread *self = sim_self != NULL ? sim_self : sim_thread_slow();
     atomic_ullong *count = &self->calls[fn];
 
+    self->fn = fn;
     atomic_store_explicit(count, atomic_load_explicit(count, memory_order_relaxed) + 1, memory_order_relaxed);
     if (self->in_callback != 0)
         sim_called_in_callback(fn);
@@ -302,10 +322,16 @@ static inline struct sim_thread *sim_enter(enum sim_fn fn)
     struct sim_thread *const self = sim_enter(SIM_FN_##name); \
     (void)self
 
+/* Which functions the simulated release does not have yet (profile.c); changes with the profile only. */
+extern atomic_bool sim_lacks[SIM_N_FN];
+aclError sim_lack(enum sim_fn fn); /* the code and text of a lacking function */
+
 /* The first line of every ACL function that returns aclError. */
 #define SIM_CALL(name)                                                             \
     SIM_COUNT(name);                                                               \
     do {                                                                           \
+        if (atomic_load_explicit(&sim_lacks[SIM_FN_##name], memory_order_relaxed)) \
+            return sim_lack(SIM_FN_##name);                                        \
         if (atomic_load_explicit(&sim_n_call_faults, memory_order_acquire) != 0) { \
             aclError fault_ = sim_fault_call(SIM_FN_##name);                       \
             if (fault_ != 0)                                                       \
@@ -318,19 +344,17 @@ const char *sim_fn_name(enum sim_fn fn);
 int64_t sim_calls(enum sim_fn fn, uint64_t tid); /* tid 0: all threads */
 void sim_calls_reset(void);
 
-/* --- faults (fault.c) -------------------------------------------------------------------------------- */
+/* --- faults on calls (fault.c) ----------------------------------------------------------------------- */
 
 extern atomic_uint sim_n_call_faults;
-extern atomic_uint sim_n_copy_faults;
-aclError sim_fault_call(enum sim_fn fn);          /* the code to return, or 0 */
-aclError sim_fault_copy(int32_t device, int dir); /* counts one started copy; its code, or 0 */
+aclError sim_fault_call(enum sim_fn fn); /* the code to return, or 0; see also fault.h */
 
-/* --- state and time (state.c) ------------------------------------------------------------------------ */
+/* --- state and time (state.c, clock.c) --------------------------------------------------------------- */
 
-void sim_once(void); /* reads the environment the first time */
-uint64_t sim_now_ns(void);
-void sim_sleep_until(uint64_t when_ns);                             /* sleeps, then spins for the last part */
-void sim_cond_init(pthread_cond_t *cv);                             /* on CLOCK_MONOTONIC */
+void sim_once(void);                    /* reads the environment the first time */
+uint64_t sim_now_ns(void);              /* monotonic; in virtual mode the calling thread's simulated time */
+void sim_sleep_until(uint64_t when_ns); /* sleeps, then spins for the last part; virtual: raises the time */
+void sim_cond_init(pthread_cond_t *cv); /* on CLOCK_MONOTONIC */
 bool sim_cond_wait_until(pthread_cond_t *cv, uint64_t deadline_ns); /* with sim.mu; false: deadline passed */
 
 /* In a loop that waits for another thread. */
@@ -343,17 +367,25 @@ static inline void sim_relax(void)
 #endif
 }
 
+bool sim_any_device_set(void); /* sim.mu held; also explicit contexts count (device.c) */
+
 /* --- errors (error.c) -------------------------------------------------------------------------------- */
 
 /* Leaves the text for aclGetRecentErrMsg, remembers code as the thread's last error unless the ACL layer
- * itself makes it (1000xx), and returns code. */
+ * itself makes it (1000xx, 2000xx), and returns code. */
 aclError sim_fail(aclError code, const char *id, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 aclError sim_fail_quiet(aclError code); /* no text */
 aclError sim_fail_null(const char *what);
 aclError sim_fail_failure(const struct sim_stream *s, const struct sim_failure *failure);
+void sim_error_scope(bool by_process); /* whose texts aclGetRecentErrMsg returns; at first the thread's */
 
-/* --- devices and contexts (device.c) ----------------------------------------------------------------- */
+/* --- devices (device.c) and contexts (context.c) ----------------------------------------------------- */
 
+aclError sim_check_device(int32_t device); /* 0 or 107001 with text */
+/* sim.mu held. NULL: out of host memory or address space. */
+struct sim_context *sim_context_new(struct sim_device *dev, bool is_primary);
+/* sim.mu held, unlocked while streams drain. The handle is dead from the start. */
+void sim_context_close(struct sim_context *ctx);
 struct sim_context *sim_current(struct sim_thread *self); /* NULL without a live one; no message */
 aclError sim_need_context(struct sim_thread *self, struct sim_context **ctx); /* 0 or 107002 with text */
 
@@ -400,15 +432,24 @@ void sim_spend_submit(struct sim_device *dev); /* busy for link.submit_ns; witho
 /* With sim.mu held: takes the engine's link for nbytes, no earlier than ready_ns; the modelled end. */
 uint64_t sim_engine_charge(struct sim_engine *e, const struct aclsim_link *link, uint64_t ready_ns,
                            uint64_t nbytes);
+/* Without sim.mu: the front task's bytes, counts and faults in the calling thread, unpublished; its code. */
+/* *extra_ns: in the copy's modelled time, out what faults add to it. */
+aclError sim_engine_run_one(struct sim_stream *s, uint64_t seq, bool move, uint64_t *extra_ns);
+/* With sim.mu held, unlocked for the callbacks of a failure: publishes that task of a running stream. */
+void sim_engine_finish(struct sim_stream *s, uint64_t seq, aclError code);
 void sim_engine_queue(struct sim_engine *e, struct sim_stream *s); /* this and the next: sim.mu held */
 void sim_engine_unqueue(struct sim_engine *e, struct sim_stream *s);
 void sim_engine_wake(struct sim_engine *e);
 
-/* --- memory (memory.c) ------------------------------------------------------------------------------- */
+/* --- memory (location.c) ------------------------------------------------------------------------------- */
 
 /* Where ptr points: HOST or DEVICE with *ref filled; UNREGISTERED; or -1 for an address of a device that is
  * in no live block, which nobody may touch. */
 int sim_locate(struct sim_thread *self, const void *ptr, struct sim_ref *ref);
+
+/* --- the report (report.c) --------------------------------------------------------------------------- */
+
+void sim_report_init(void); /* reads its part of the environment; once */
 
 /* --- exception callbacks (exception.c) --------------------------------------------------------------- */
 

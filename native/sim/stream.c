@@ -219,11 +219,14 @@ aclError aclrtStreamQuery(aclrtStream stream, aclrtStreamStatus *status)
         code = sim_context_usable(s->ctx);
     if (code != 0)
         return code;
+    sim_drive_poll(s, atomic_load_explicit(&s->tail, memory_order_acquire));
     done = atomic_load_explicit(&s->done, memory_order_acquire);
     if ((s->flags & NOT_HOST_SCHEDULED) != 0 || done >= atomic_load_explicit(&s->tail, memory_order_acquire))
         *status = ACL_STREAM_STATUS_COMPLETE;
     else
         *status = ACL_STREAM_STATUS_NOT_READY;
+    if (*status == ACL_STREAM_STATUS_COMPLETE && sim_guards())
+        sim_guard_seen(s, done);
     return ACL_SUCCESS;
 }
 

@@ -69,7 +69,7 @@ static void *timer_main(void *arg)
     (void)arg;
     pthread_mutex_lock(&sim.mu);
     for (;;) {
-        uint64_t now = sim_now_ns(), next = SIM_FOREVER;
+        uint64_t now = sim_real_ns(), next = SIM_FOREVER;
         struct sim_stream **at = &armed, *due = NULL;
 
         while (*at != NULL && due == NULL) {
@@ -89,15 +89,15 @@ static void *timer_main(void *arg)
         if (due != NULL)
             expire(due);
         else
-            (void)sim_cond_wait_until(&changed, next);
+            (void)sim_cond_wait_until(&changed, next == SIM_FOREVER ? next : sim_now_ns() + (next - now));
     }
     return NULL;
 }
 
-void sim_timer_arm(struct sim_stream *s, uint64_t deadline_ns)
+void sim_timer_arm(struct sim_stream *s, uint32_t timeout_s)
 {
     s->timer_seq = atomic_load_explicit(&s->done, memory_order_relaxed);
-    s->timer_ns = deadline_ns;
+    s->timer_ns = sim_real_ns() + (uint64_t)timeout_s * 1000000000u;
     if (!s->in_timer) {
         s->in_timer = true;
         s->timer_next = armed;
