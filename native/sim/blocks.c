@@ -2,17 +2,20 @@
 #include "sim/blocks.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
+#include "sim/fault.h"
 #include "sim/poison.h"
+#include "sim/race.h"
+#include "sim/sim.h"
 #include "sim/treap.h"
 
 enum {
     GRANULE = 512,    /* device blocks start and end on multiples of this */
-    SIZE_STEP = 32,   /* the runtime rounds sizes up to this ... */
-    SIZE_PAD = 32,    /* ... and adds this */
+    SIZE_STEP = 32,   /* the runtime rounds sizes up to this */
     FIT_TRIES = 32,   /* blocks of the same size class to look at before a larger class is cut */
     META_CHUNK = 128, /* descriptions made at once */
     MAX_HEAPS = 64
@@ -57,7 +60,7 @@ static struct sim_block *meta_new(void)
     seed ^= seed << 5;
     b->prio = seed;
     b->left = b->right = b->prev = b->next = b->bin_prev = b->bin_next = NULL;
-    b->is_free = false;
+    b->is_free = b->registered = false;
     return b;
 }
 
@@ -183,7 +186,8 @@ static void extent_free(struct sim_heap *heap, struct sim_block *b)
 static void release(struct sim_block *b)
 {
     if (b->device < 0) {
-        munmap((void *)b->base, b->extent);
+        if (!b->registered)
+            munmap((void *)b->base, b->extent);
         pthread_mutex_lock(&mu);
         meta_drop(b);
     } else {
@@ -228,50 +232,92 @@ static void retire(struct sim_block *b)
 
 /* --- interface --- */
 
-int sim_heap_map(struct sim_heap *heap, int32_t device, size_t nbytes)
+/* Gives the addresses back. false: something is in use. */
+static bool unmap(struct sim_heap *heap)
 {
-    const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
-    void *addresses, *backing;
-    struct sim_block *all;
+    bool idle;
 
-    if (heap->base != 0)
-        return 0;
-    nbytes &= ~(size_t)4095;
-    addresses = mmap(NULL, nbytes, PROT_NONE, flags, -1, 0);
+    pthread_mutex_lock(&mu);
+    idle = heap->free_bytes == heap->nbytes;
+    if (idle) {
+        struct sim_block *all = heap->bins[bin_of(heap->nbytes)];
+
+        bin_remove(heap, all);
+        meta_drop(all);
+        heaps[heap->device] = NULL;
+    }
+    pthread_mutex_unlock(&mu);
+    if (!idle)
+        return false;
+    munmap((void *)heap->base, heap->nbytes);
+    if (heap->delta != 0)
+        munmap((void *)(heap->base + (uintptr_t)heap->delta), heap->nbytes);
+    heap->base = 0;
+    return true;
+}
+
+/* Addresses for the callers and, unless these are readable, the bytes elsewhere. */
+static int map(size_t nbytes, bool readable, uintptr_t *base, ptrdiff_t *delta)
+{
+    const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, rw = PROT_READ | PROT_WRITE;
+    void *addresses = mmap(NULL, nbytes, readable ? rw : PROT_NONE, flags, -1, 0), *backing = addresses;
+
     if (addresses == MAP_FAILED)
         return -1;
-    backing = mmap(NULL, nbytes, PROT_READ | PROT_WRITE, flags, -1, 0);
+    if (!readable)
+        backing = mmap(NULL, nbytes, rw, flags, -1, 0);
+    if (backing == MAP_FAILED) {
+        munmap(addresses, nbytes);
+        return -1;
+    }
+    *base = (uintptr_t)addresses;
+    *delta = (ptrdiff_t)((uintptr_t)backing - (uintptr_t)addresses);
+    return 0;
+}
+
+int sim_heap_map(struct sim_heap *heap, int32_t device, size_t nbytes)
+{
+    const bool readable = sim_profile.form == SIM_FORM_RC;
+    struct sim_block *all;
+    uintptr_t base;
+    ptrdiff_t delta;
+
+    if (heap->base != 0 && ((heap->delta == 0) == readable || !unmap(heap)))
+        return 0;
+    nbytes &= ~(size_t)4095;
+    if (map(nbytes, readable, &base, &delta) != 0)
+        return -1;
     pthread_mutex_lock(&mu);
-    all = backing != MAP_FAILED ? meta_new() : NULL;
+    all = meta_new();
     if (all != NULL) {
         heap->device = device;
-        heap->base = (uintptr_t)addresses;
+        heap->base = base;
         heap->nbytes = heap->free_bytes = nbytes;
-        heap->delta = (ptrdiff_t)((uintptr_t)backing - (uintptr_t)addresses);
-        all->base = heap->base;
+        heap->delta = delta;
+        all->base = base;
         all->extent = nbytes;
         all->device = device;
-        all->delta = heap->delta;
+        all->delta = delta;
         bin_add(heap, all);
         heaps[device] = heap;
     }
     pthread_mutex_unlock(&mu);
     if (all != NULL)
         return 0;
-    munmap(addresses, nbytes);
-    if (backing != MAP_FAILED)
-        munmap(backing, nbytes);
+    munmap((void *)base, nbytes);
+    if (delta != 0)
+        munmap((void *)(base + (uintptr_t)delta), nbytes);
     return -1;
 }
 
-void *sim_heap_alloc(struct sim_heap *heap, size_t nbytes, uint32_t page_bytes)
+void *sim_heap_alloc(struct sim_heap *heap, size_t nbytes, size_t pad, uint32_t page_bytes)
 {
     size_t padded, extent;
     struct sim_block *b;
 
-    if (nbytes > heap->nbytes)
+    if (nbytes > heap->nbytes || !sim_fault_allows(heap->device, nbytes))
         return NULL;
-    padded = ((nbytes + SIZE_STEP - 1) / SIZE_STEP) * SIZE_STEP + SIZE_PAD;
+    padded = ((nbytes + SIZE_STEP - 1) / SIZE_STEP) * SIZE_STEP + pad;
     extent = ((padded + GRANULE - 1) / GRANULE) * GRANULE;
     pthread_mutex_lock(&mu);
     b = fit(heap, extent);
@@ -281,6 +327,8 @@ void *sim_heap_alloc(struct sim_heap *heap, size_t nbytes, uint32_t page_bytes)
         b->nbytes = padded;
         b->page_bytes = page_bytes;
         heap->free_bytes -= b->extent;
+        if (heap->nbytes - heap->free_bytes > heap->peak_bytes)
+            heap->peak_bytes = heap->nbytes - heap->free_bytes;
         stats.device_blocks++;
         stats.device_bytes += b->extent;
     }
@@ -301,7 +349,7 @@ void *sim_pinned_alloc(size_t nbytes)
     void *bytes;
     struct sim_block *b;
 
-    if (extent < nbytes)
+    if (extent < nbytes || !sim_fault_allows(-1, nbytes))
         return NULL;
     bytes = mmap(NULL, extent, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (bytes == MAP_FAILED)
@@ -329,6 +377,26 @@ void *sim_pinned_alloc(size_t nbytes)
     return bytes;
 }
 
+struct sim_block *sim_pinned_add(void *ptr, size_t nbytes)
+{
+    struct sim_block *b;
+
+    pthread_mutex_lock(&mu);
+    b = meta_new();
+    if (b != NULL) {
+        b->base = (uintptr_t)ptr;
+        b->nbytes = b->extent = nbytes;
+        b->delta = 0;
+        b->device = -1;
+        b->page_bytes = 4096;
+        b->registered = true;
+        meta_live(b);
+        sim_treap_insert(&pinned_live, b);
+    }
+    pthread_mutex_unlock(&mu);
+    return b;
+}
+
 /* mu held. */
 static struct sim_heap *heap_of(uintptr_t addr)
 {
@@ -342,6 +410,8 @@ static struct sim_heap *heap_of(uintptr_t addr)
 static void take_out(struct sim_block **root, struct sim_block *b)
 {
     sim_treap_remove(root, b);
+    if (b->registered)
+        return;
     if (b->device < 0) {
         stats.pinned_blocks--;
         stats.pinned_bytes -= b->extent;
@@ -351,17 +421,40 @@ static void take_out(struct sim_block **root, struct sim_block *b)
     }
 }
 
+void sim_pinned_remove(struct sim_block *b)
+{
+    unsigned long long state;
+
+    if (sim_guards())
+        sim_guard_free((const void *)b->base);
+    pthread_mutex_lock(&mu);
+    take_out(&pinned_live, b);
+    pthread_mutex_unlock(&mu);
+    state = atomic_fetch_or_explicit(&b->state, SIM_BLOCK_FREED, memory_order_acq_rel);
+    if ((state & SIM_BLOCK_PINS) == 0) {
+        release(b);
+        return;
+    }
+    /* The program may give the memory away next. The last unpin recycles b, which changes its generation or
+     * leaves it without pins. */
+    while ((state >> 32) == (atomic_load_explicit(&b->state, memory_order_acquire) >> 32) &&
+           (atomic_load_explicit(&b->state, memory_order_acquire) & SIM_BLOCK_PINS) != 0)
+        sched_yield();
+}
+
 bool sim_block_free(const void *ptr, bool pinned)
 {
     struct sim_block **root = NULL, *b = NULL;
     struct sim_heap *heap;
 
+    if (sim_guards())
+        sim_guard_free(ptr);
     pthread_mutex_lock(&mu);
     heap = pinned ? NULL : heap_of((uintptr_t)ptr);
     root = pinned ? &pinned_live : heap != NULL ? &heap->live : NULL;
     if (root != NULL)
         b = sim_treap_floor(*root, (uintptr_t)ptr);
-    if (b != NULL && b->base != (uintptr_t)ptr)
+    if (b != NULL && (b->base != (uintptr_t)ptr || b->registered))
         b = NULL;
     if (b != NULL)
         take_out(root, b);
@@ -385,6 +478,14 @@ void sim_heap_clear(struct sim_heap *heap)
         if (b != NULL)
             retire(b);
     } while (b != NULL);
+}
+
+void sim_heap_usage(struct sim_heap *heap, size_t *now, size_t *peak)
+{
+    pthread_mutex_lock(&mu);
+    *now = heap->base != 0 ? heap->nbytes - heap->free_bytes : 0;
+    *peak = heap->peak_bytes;
+    pthread_mutex_unlock(&mu);
 }
 
 void sim_heap_room(struct sim_heap *heap, size_t *free_bytes, size_t *total_bytes)

@@ -25,6 +25,7 @@ struct sim_block {
     ptrdiff_t delta; /* from the address that callers know to the one where the bytes are */
     int32_t device;  /* -1: pinned host memory */
     bool is_free;
+    bool registered; /* the program's own memory, pinned by aclrtHostRegister */
     uint32_t page_bytes;
     uint32_t prio;
     atomic_ullong state;            /* generation << 32 | freed << 31 | pins */
@@ -53,6 +54,7 @@ struct sim_heap {
     uintptr_t base; /* PROT_NONE: the addresses that callers get. 0: not mapped yet */
     size_t nbytes;
     size_t free_bytes;
+    size_t peak_bytes; /* most that was in use at once */
     ptrdiff_t delta;
     uint64_t bin_map;
     struct sim_block *bins[SIM_BINS]; /* free blocks by floor(log2(extent / granule)) */
@@ -64,13 +66,19 @@ struct sim_block_stats {
     uint64_t device_blocks, device_bytes, pinned_blocks, pinned_bytes;
 };
 
-/* Reserves a device's address space and backing, once. 0 or -1. */
+/* Reserves a device's address space and backing; again when the profile's form changed and nothing is in
+ * use. 0 or -1. In the form with one memory the processor reads device addresses, else they are PROT_NONE. */
 int sim_heap_map(struct sim_heap *heap, int32_t device, size_t nbytes);
-/* The new block's address, or NULL when there is no room. */
-void *sim_heap_alloc(struct sim_heap *heap, size_t nbytes, uint32_t page_bytes);
+/* The new block's address, or NULL when there is no room. The size is rounded up to 32 and grows by pad. */
+void *sim_heap_alloc(struct sim_heap *heap, size_t nbytes, size_t pad, uint32_t page_bytes);
+/* In use now, and at most since the first call. */
+void sim_heap_usage(struct sim_heap *heap, size_t *now, size_t *peak);
 void sim_heap_clear(struct sim_heap *heap); /* frees every live block */
 void sim_heap_room(struct sim_heap *heap, size_t *free_bytes, size_t *total_bytes);
 void *sim_pinned_alloc(size_t nbytes);
+/* Lets memory of the program count as pinned, until sim_pinned_remove, which waits for running copies. */
+struct sim_block *sim_pinned_add(void *ptr, size_t nbytes);
+void sim_pinned_remove(struct sim_block *block);
 /* Frees the live block that starts at ptr. false: there is none of that kind. */
 bool sim_block_free(const void *ptr, bool pinned);
 /* The live block that contains ptr. */

@@ -87,9 +87,15 @@ void sim_context_close(struct sim_context *ctx)
     do { /* closing unlocks, so the list is walked anew */
         for (s = dev->streams; s != NULL && (s->ctx != ctx || s->closing); s = s->next)
             ;
-        if (s != NULL)
+        if (s != NULL && !s->told) { /* the state callbacks run without the lock, then look again */
+            pthread_mutex_unlock(&sim.mu);
+            sim_state_destroying(s);
+            pthread_mutex_lock(&sim.mu);
+        } else if (s != NULL) {
             sim_stream_close(s, false);
+        }
     } while (s != NULL);
+    sim_callback_context_closed(ctx);
     if (--dev->n_contexts == 0) {
         sim_heap_clear(&dev->heap);
         sim_peer_forget(dev->id);
@@ -112,6 +118,7 @@ aclError aclrtCreateContext(aclrtContext *context, int32_t device)
         return sim_fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "EE9999", "no address space for device %d", device);
     self->ctx = ctx;
     *context = ctx;
+    sim_state_created(ctx->stream);
     return ACL_SUCCESS;
 }
 

@@ -162,6 +162,7 @@ int64_t aclsim_pending_tasks(int32_t device)
     sim_once();
     if (!good_device(device))
         return -1;
+    sim_drive_poll(NULL, 0); /* a query like any other, so that a loop around it ends */
     pthread_mutex_lock(&sim.mu);
     for (struct sim_stream *s = sim.dev[device].streams; s != NULL; s = s->next)
         pending += atomic_load(&s->tail) - atomic_load(&s->done);
@@ -241,6 +242,7 @@ int aclsim_poke(void *device_ptr, const void *host, size_t nbytes)
     if (bytes == NULL)
         return -1;
     memcpy(bytes, host, nbytes);
+    sim_value_poll();
     sim_block_unpin(found.ref.block);
     return 0;
 }

@@ -35,13 +35,17 @@ aclError aclrtSetDevice(int32_t device)
     SIM_CALL(aclrtSetDevice);
     struct sim_device *dev;
     struct sim_context *ctx;
+    bool is_new;
 
     if (sim_check_device(device) != 0)
         return ACL_ERROR_RT_INVALID_DEVICEID;
+    if (sim_fault_lost(device) != 0)
+        return sim_fail(sim_fault_lost(device), "EE9999", "device %d is lost: reset it first", device);
     dev = &sim.dev[device];
     sim_device_notify(device, ACL_RT_DEVICE_STATE_SET_PRE);
     pthread_mutex_lock(&sim.mu);
-    if (dev->primary == NULL)
+    is_new = dev->primary == NULL;
+    if (is_new)
         dev->primary = sim_context_new(dev, true);
     ctx = dev->primary;
     if (ctx != NULL) {
@@ -51,6 +55,8 @@ aclError aclrtSetDevice(int32_t device)
     pthread_mutex_unlock(&sim.mu);
     if (ctx == NULL)
         return sim_fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "EE9999", "no address space for device %d", device);
+    if (is_new)
+        sim_state_created(ctx->stream);
     sim_device_notify(device, ACL_RT_DEVICE_STATE_SET_POST);
     return ACL_SUCCESS;
 }
@@ -77,6 +83,8 @@ static aclError reset_device(int32_t device, bool force)
     if (closed != NULL)
         sim_context_close(closed);
     pthread_mutex_unlock(&sim.mu);
+    if (closed != NULL || force)
+        sim_fault_revive(device);
     if (unmatched)
         return sim_fail(ACL_ERROR_RT_CONTEXT_RELEASE_ERROR, "EE1018", "device %d is reset but not set",
                         device);
@@ -172,7 +180,7 @@ static aclError synchronize(struct sim_thread *self, uint64_t deadline_ns)
     uint64_t *targets;
     const struct sim_stream *late = NULL;
     uint32_t n;
-    aclError code = ACL_SUCCESS;
+    aclError code = ACL_SUCCESS, stopped;
 
     if (sim_need_context(self, &ctx) != 0)
         return ACL_ERROR_RT_CONTEXT_NULL;
@@ -199,7 +207,8 @@ static aclError synchronize(struct sim_thread *self, uint64_t deadline_ns)
     if (late != NULL)
         return sim_fail(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, "EE1002",
                         "device %d: stream %d did not end in time", ctx->dev->id, late->id);
-    return code;
+    stopped = sim_context_notice(ctx);
+    return stopped != 0 ? stopped : code;
 }
 
 aclError aclrtSynchronizeDevice(void)

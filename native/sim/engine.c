@@ -1,13 +1,14 @@
-/* engine.c - the DMA engines: one thread per (device, direction) executes the copies.
+/* engine.c - the DMA engines: one thread per (device, direction) executes the copies, in threads mode.
  *
- * Threads: the engine threads, started on first use, never joined, all signals blocked.
+ * Threads: the engine threads, started on first use, never joined, all signals blocked; in the driven modes
+ *          (drive.h) there are none, and the owner of the drive runs one task at a time.
  * Locks:   sim.mu, released while bytes move, while modelled time passes and while callbacks run.
  * Owns:    the front tasks of a running stream: between "running = true" and the publication nobody else
  *          reads or finishes them.
  * Invariant: a copy becomes visible as finished after its bytes, its counts and its callbacks, and not before
  *          its modelled end.
  */
-#include "sim/sim.h"
+#include "sim/copy.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -18,6 +19,7 @@
 enum {
     BATCH_TASKS = 64,         /* tasks per turn without a time model ... */
     BATCH_BYTES = 256 * 1024, /* ... and bytes after which the turn ends */
+    STALL_NS = 2000000000,    /* in virtual mode, where it is simulated */
     IDLE_SPIN_NS = 15000      /* an idle engine looks this long before it sleeps */
 };
 
@@ -27,21 +29,13 @@ struct turn {
     bool move;
     struct sim_ref dst, src; /* pinned from one task to the next */
     uint64_t n_copies, n_bytes, moved;
+    uint64_t cost_ns;  /* of the one copy of a timed turn, by the link model */
+    uint64_t extra_ns; /* what a fault adds to it */
 };
 
 bool sim_link_timed(const struct aclsim_link *link)
 {
     return (link->h2d_bytes_per_s | link->d2h_bytes_per_s | link->d2d_bytes_per_s | link->latency_ns) != 0;
-}
-
-void sim_spend_submit(struct sim_device *dev)
-{
-    uint64_t ns = atomic_load_explicit(&dev->submit_ns, memory_order_relaxed), end;
-
-    if (ns == 0)
-        return;
-    for (end = sim_now_ns() + ns; sim_now_ns() < end;)
-        sim_relax();
 }
 
 uint64_t sim_engine_charge(struct sim_engine *e, const struct aclsim_link *link, uint64_t ready_ns,
@@ -66,62 +60,26 @@ uint64_t sim_engine_charge(struct sim_engine *e, const struct aclsim_link *link,
 
 /* --- one task --- */
 
-/* Makes *held a pin on ref. false: the block is gone, or there is none. */
-static bool hold_block(struct sim_ref *held, struct sim_block *block, uint32_t gen)
-{
-    struct sim_ref ref = {block, gen};
-
-    if (block == NULL)
-        return false;
-    if (held->block == block && held->gen == gen)
-        return sim_ref_live(ref); /* still pinned, but freed since: no further copy may use it */
-    if (held->block != NULL)
-        sim_block_unpin(held->block);
-    held->block = NULL;
-    if (!sim_block_pin(ref))
-        return false;
-    *held = ref;
-    return true;
-}
-
-static bool inside(const struct sim_block *b, const void *ptr, size_t nbytes)
-{
-    size_t offset = (uintptr_t)ptr - b->base;
-
-    return offset < b->nbytes && nbytes <= b->nbytes - offset;
-}
-
 static aclError execute(struct turn *turn, const struct sim_task *t)
 {
-    const char *src = t->copy.src;
-    char *dst = t->copy.dst;
     aclError code;
 
     if (t->kind == SIM_COPY && atomic_load_explicit(&sim_n_copy_faults, memory_order_acquire) != 0) {
-        code = sim_fault_copy(turn->e->dev->id, turn->e->dir);
+        bool stall;
+
+        turn->extra_ns = turn->cost_ns;
+        code = sim_fault_copy(turn->s, t, &turn->extra_ns, &stall);
+        if (stall && !sim_driven())
+            sim_fault_stall_wait(turn->s);
+        else if (stall) /* no thread to stop; simulated time goes on until the waits of a program are over */
+            turn->extra_ns += STALL_NS;
         if (code != 0)
             return code;
     }
-    if (!hold_block(&turn->dst, t->copy.dst_block, t->copy.dst_gen) ||
-        !inside(t->copy.dst_block, dst, t->copy.nbytes))
-        return ACL_ERROR_RT_TS_ERROR;
-    dst += t->copy.dst_block->delta;
-    if (t->kind == SIM_MEMSET) {
-        if (turn->move)
-            memset(dst, t->value, t->copy.nbytes);
-        return ACL_SUCCESS;
-    }
-    if ((t->flags & SIM_TASK_OWNS_SRC) == 0) {
-        if (!hold_block(&turn->src, t->copy.src_block, t->copy.src_gen) ||
-            !inside(t->copy.src_block, src, t->copy.nbytes))
-            return ACL_ERROR_RT_TS_ERROR;
-        src += t->copy.src_block->delta;
-    }
-    if (turn->move)
-        memmove(dst, src, t->copy.nbytes);
-    turn->n_copies++;
-    turn->n_bytes += t->copy.nbytes;
-    return ACL_SUCCESS;
+    code = sim_move(t, &turn->dst, &turn->src, turn->move, &turn->n_bytes);
+    if (code == 0 && t->kind == SIM_COPY)
+        turn->n_copies++;
+    return code;
 }
 
 /* Counts come before the publication, so that who saw a copy end also sees it counted. */
@@ -136,18 +94,16 @@ static void count_copies(struct turn *turn)
 
 /* Without sim.mu: what came before the failed task becomes visible, then the callbacks run, then the failure
  * is left for the next synchronisation. */
-static void fail_task(struct turn *turn, uint64_t seq, aclError code)
+static void report_failure(struct sim_stream *s, uint64_t seq, aclError code)
 {
-    struct sim_stream *s = turn->s;
     const struct sim_task *t = &s->ring[seq & SIM_RING_MASK];
     struct sim_failure failure = {.code = code,
                                   .task_id = (uint32_t)(seq & 0xFFFF),
                                   .dir = t->dir,
                                   .nbytes = t->copy.nbytes,
                                   .dst = t->copy.dst,
-                                  .src = t->copy.src};
+                                  .src = sim_task_src(t)};
 
-    count_copies(turn);
     atomic_fetch_add_explicit(&sim.tally.failed, 1, memory_order_relaxed);
     pthread_mutex_lock(&sim.mu);
     sim_stream_publish(s, seq);
@@ -155,8 +111,50 @@ static void fail_task(struct turn *turn, uint64_t seq, aclError code)
     pthread_mutex_unlock(&sim.mu);
     sim_exception_report(s, &failure, t->tid);
     pthread_mutex_lock(&sim.mu);
-    s->failure = failure;
+    sim_stream_failed(s, &failure);
     pthread_mutex_unlock(&sim.mu);
+}
+
+static void fail_task(struct turn *turn, uint64_t seq, aclError code)
+{
+    count_copies(turn);
+    report_failure(turn->s, seq, code);
+}
+
+static void end_pins(struct turn *turn)
+{
+    if (turn->dst.block != NULL)
+        sim_block_unpin(turn->dst.block);
+    if (turn->src.block != NULL)
+        sim_block_unpin(turn->src.block);
+}
+
+/* --- one task, for the driven modes --- */
+
+aclError sim_engine_run_one(struct sim_stream *s, uint64_t seq, bool move, uint64_t *extra_ns)
+{
+    const struct sim_task *t = &s->ring[seq & SIM_RING_MASK];
+    struct turn turn = {.e = &s->dev->engine[t->dir], .s = s, .move = move, .cost_ns = *extra_ns};
+    aclError code = execute(&turn, t);
+
+    end_pins(&turn);
+    count_copies(&turn);
+    *extra_ns = turn.extra_ns;
+    return code;
+}
+
+void sim_engine_finish(struct sim_stream *s, uint64_t seq, aclError code)
+{
+    if (code != 0) {
+        pthread_mutex_unlock(&sim.mu);
+        report_failure(s, seq, code);
+        pthread_mutex_lock(&sim.mu);
+    }
+    sim_stream_publish(s, seq + 1);
+    s->running = false;
+    sim_sched_push(s);
+    sim_sched_run();
+    sim_drive_wake();
 }
 
 /* --- one turn of one stream --- */
@@ -196,6 +194,9 @@ static uint64_t run_batch(struct turn *turn, uint64_t seq, uint64_t tail)
         first = false;
         code = execute(turn, t);
         turn->moved += t->copy.nbytes;
+        if (turn->extra_ns != 0)
+            sim_sleep_until(sim_now_ns() + turn->extra_ns);
+        turn->extra_ns = 0;
         if (code != 0) {
             fail_task(turn, seq, code);
             return seq + 1;
@@ -209,7 +210,7 @@ static uint64_t run_timed(struct turn *turn, uint64_t seq, uint64_t end_ns)
 {
     aclError code = execute(turn, &turn->s->ring[seq & SIM_RING_MASK]);
 
-    sim_sleep_until(end_ns);
+    sim_sleep_until(end_ns + turn->extra_ns);
     if (code != 0)
         fail_task(turn, seq, code);
     return seq + 1;
@@ -242,23 +243,25 @@ static void take_turn(struct sim_engine *e)
     if (timed) {
         const struct sim_task *t = &s->ring[seq & SIM_RING_MASK];
 
-        end_ns =
-            sim_engine_charge(e, &link, t->when > s->last_end_ns ? t->when : s->last_end_ns, t->copy.nbytes);
+        uint64_t before = e->free_ns, ready = t->when > s->last_end_ns ? t->when : s->last_end_ns;
+
+        end_ns = sim_engine_charge(e, &link, ready, t->copy.nbytes);
+        turn.cost_ns = end_ns - (before > ready ? before : ready);
     }
     s->running = true;
     pthread_mutex_unlock(&sim.mu);
     seq = timed ? run_timed(&turn, seq, end_ns) : run_batch(&turn, seq, tail);
-    if (turn.dst.block != NULL)
-        sim_block_unpin(turn.dst.block);
-    if (turn.src.block != NULL)
-        sim_block_unpin(turn.src.block);
+    end_pins(&turn);
     count_copies(&turn);
     pthread_mutex_lock(&sim.mu);
+    end_ns += turn.extra_ns;
+    if (e->free_ns < end_ns)
+        e->free_ns = end_ns;
     if (timed && end_ns > s->last_end_ns)
         s->last_end_ns = end_ns;
     sim_stream_publish(s, seq);
     s->running = false;
-    if (s->closing)
+    if (s->closing || s->aborting != 0)
         pthread_cond_broadcast(&s->cv);
     sim_sched_push(s);
     sim_sched_run();
@@ -330,6 +333,10 @@ static void start(struct sim_engine *e)
 
 void sim_engine_wake(struct sim_engine *e)
 {
+    if (sim_driven()) {
+        sim_ready_released(e);
+        return;
+    }
     if (!e->sleeping || !has_work(e))
         return;
     e->sleeping = false;
@@ -338,6 +345,10 @@ void sim_engine_wake(struct sim_engine *e)
 
 void sim_engine_queue(struct sim_engine *e, struct sim_stream *s)
 {
+    if (sim_driven()) {
+        sim_ready_queue(e, s);
+        return;
+    }
     s->queued = true;
     s->ready_next = NULL;
     if (e->ready_tail != NULL)
@@ -355,6 +366,10 @@ void sim_engine_unqueue(struct sim_engine *e, struct sim_stream *s)
 {
     struct sim_stream *before = NULL, *at = e->ready_head;
 
+    if (sim_driven()) {
+        sim_ready_unqueue(e, s);
+        return;
+    }
     while (at != s) {
         before = at;
         at = at->ready_next;

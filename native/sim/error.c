@@ -27,6 +27,7 @@ static const struct {
     {"EE1005", "Unsupported_Function", "This chip, or this form of it, lacks the function."},
     {"EE1006", "Unsupported_Argument", "The value is known but not supported here."},
     {"EE1010", "Foreign_Object", "The object was made in another context than the current one."},
+    {"EE1016", "Unsupported_State", "The object is in a state that does not allow the call."},
     {"EE1017", "Invalid_Handle", "The handle was destroyed, or is of another type."},
     {"EE1018", "Wrong_Call_Sequence", "A call that has to come before this one is missing."},
     {"EE1023", "Resource_Exhausted", "Every object of this kind is in use."},
@@ -120,12 +121,54 @@ static struct sim_thread *this_thread(void)
     return sim_self != NULL ? sim_self : sim_thread_slow();
 }
 
-aclError sim_fail_quiet(aclError code)
+/* The part of the code that the runtime uses inside itself, where it is known; 0 elsewhere. */
+static unsigned inner_code(aclError code)
+{
+    switch (code) {
+    case ACL_ERROR_RT_PARAM_INVALID:
+        return 0x7110001;
+    case ACL_ERROR_RT_CONTEXT_NULL:
+        return 0x7070001;
+    case ACL_ERROR_RT_STREAM_SUBSCRIBE:
+        return 0x7160003;
+    case ACL_ERROR_RT_INVALID_HANDLE:
+        return 0x7110016;
+    default:
+        return 0;
+    }
+}
+
+/* As the real layers do: the runtime logs its code with a description, the layer above the result. */
+static void log_failure(enum sim_log_level level, aclError code, const char *line)
+{
+    const char *called = sim_fn_name(this_thread()->fn);
+    const char *impl = sim_profile.gen >= SIM_GEN_8_5 ? "Impl" : ""; /* the name of the inner function */
+    char function[80], inner[32] = "";
+
+    snprintf(function, sizeof(function), "%s%s", called, impl);
+    if (code >= 100000 && code <= 100999) {
+        sim_log_at(level, "ASCENDCL", __FILE__, __LINE__, function, "%s, result = %d", line, code);
+        return;
+    }
+    if (inner_code(code) != 0)
+        snprintf(inner, sizeof(inner), ", InnerCode=%#x", inner_code(code));
+    sim_log_at(level, "RUNTIME", __FILE__, __LINE__, strncmp(called, "acl", 3) == 0 ? called + 3 : called,
+               "ErrCode=%d, desc=[%s]%s", code, line, inner);
+    sim_log_at(level, "ASCENDCL", __FILE__, __LINE__, function, "failed, runtime result = %d", code);
+}
+
+static aclError remember(aclError code)
 {
     /* 1000xx and 2000xx are made by the layer above the runtime, which does not keep a last error. */
     if ((code < 100000 || code > 100999) && (code < 200000 || code > 200999))
         this_thread()->last_error = code;
     return code;
+}
+
+aclError sim_fail_quiet(aclError code)
+{
+    log_failure(SIM_LOG_WARNING, code, "not supported or not ready");
+    return remember(code);
 }
 
 aclError sim_fail(aclError code, const char *id, const char *fmt, ...)
@@ -137,7 +180,8 @@ aclError sim_fail(aclError code, const char *id, const char *fmt, ...)
     vsnprintf(line, sizeof(line), fmt, args);
     va_end(args);
     add_message(this_thread(), code, id, line);
-    return sim_fail_quiet(code);
+    log_failure(SIM_LOG_ERROR, code, line);
+    return remember(code);
 }
 
 aclError sim_fail_null(const char *what)
@@ -149,6 +193,12 @@ aclError sim_fail_failure(const struct sim_stream *s, const struct sim_failure *
 {
     static const char *const copy_types[] = {"H2D", "D2H", "D2D"};
 
+    if (failure->task != NULL)
+        return sim_fail(failure->code, "EE9999", "task %s failed, device_id=%d, stream_id=%d, task_id=%u",
+                        failure->task, s->dev->id, s->id, failure->task_id);
+    if (failure->dst == NULL)
+        return sim_fail(failure->code, "EE9999", "task failed, device_id=%d, stream_id=%d, task_id=%u",
+                        s->dev->id, s->id, failure->task_id);
     return sim_fail(failure->code, "EE9999",
                     "async copy failed, device_id=%d, stream_id=%d, task_id=%u, copy_type=%s, length=%llu, "
                     "dst_addr=%p, src_addr=%p",

@@ -28,14 +28,29 @@ static bool is_complete(struct sim_event *event)
     return done == gen_of(event);
 }
 
-static aclError check(struct sim_event *event)
+/* What the host learns by asking. */
+static bool ask_complete(struct sim_event *event)
+{
+    bool complete;
+
+    sim_drive_poll_event(event);
+    complete = is_complete(event);
+    if (complete && sim_guards())
+        sim_guard_seen_event(event);
+    return complete;
+}
+
+aclError sim_event_check(struct sim_event *event)
 {
     if (event == NULL)
         return sim_fail_null("event");
-    if (atomic_load_explicit(&event->magic, memory_order_acquire) != SIM_MAGIC_EVENT)
-        return sim_fail(ACL_ERROR_RT_INVALID_HANDLE, "EE1017", "event %p was destroyed or is no event",
-                        (void *)event);
-    return ACL_SUCCESS;
+    if (atomic_load_explicit(&event->magic, memory_order_acquire) == SIM_MAGIC_EVENT)
+        return ACL_SUCCESS;
+    if (atomic_load_explicit(&event->magic, memory_order_relaxed) == SIM_MAGIC_DEAD)
+        sim_find(SIM_FOUND_STALE_HANDLE, "event %p was used after its destruction", (void *)event);
+    /* Before 9.1 the use of a destroyed handle is undefined; see sim_stream_check. */
+    return sim_fail(ACL_ERROR_RT_INVALID_HANDLE, "EE1017", "event %p was destroyed or is no event",
+                    (void *)event);
 }
 
 static aclError check_flags(uint32_t flags)
@@ -48,11 +63,32 @@ static aclError check_flags(uint32_t flags)
     return ACL_SUCCESS;
 }
 
+static aclError no_id(const struct sim_device *dev)
+{
+    return sim_fail(ACL_ERROR_RT_NO_EVENT_RESOURCE, "EE1023", "device %d has no event left of %u", dev->id,
+                    sim_profile.max_events);
+}
+
+struct sim_event *sim_event_new(struct sim_context *ctx, uint32_t flags, enum sim_event_mode mode)
+{
+    struct sim_event *event = calloc(1, sizeof(*event));
+
+    if (event == NULL)
+        return NULL;
+    event->mode = (uint8_t)mode;
+    event->flags = flags;
+    event->dev = ctx->dev;
+    event->ctx = ctx;
+    event->id = -1;
+    atomic_init(&event->magic, SIM_MAGIC_EVENT);
+    return event;
+}
+
 static aclError create(struct sim_thread *self, aclrtEvent *handle, uint32_t flags, enum sim_event_mode mode)
 {
     struct sim_event *event;
     struct sim_context *ctx;
-    bool room;
+    aclError code = ACL_SUCCESS;
 
     if (handle == NULL)
         return sim_fail_null("event");
@@ -60,25 +96,20 @@ static aclError create(struct sim_thread *self, aclrtEvent *handle, uint32_t fla
         return ACL_ERROR_RT_PARAM_INVALID;
     if (sim_need_context(self, &ctx) != 0)
         return ACL_ERROR_RT_CONTEXT_NULL;
-    event = calloc(1, sizeof(*event));
+    event = sim_event_new(ctx, flags, mode);
     if (event == NULL)
         return sim_fail(ACL_ERROR_BAD_ALLOC, "EH0001", "no host memory for an event");
-    event->mode = (uint8_t)mode;
-    event->flags = flags;
-    event->dev = ctx->dev;
-    atomic_init(&event->magic, SIM_MAGIC_EVENT);
     pthread_mutex_lock(&sim.mu);
-    room = mode != SIM_EVENT_FLAG || ctx->dev->n_hw_events < sim_profile.max_events;
-    if (room) {
-        ctx->dev->n_hw_events += mode == SIM_EVENT_FLAG;
+    if (mode == SIM_EVENT_FLAG && sim_event_needs_id(event))
+        code = sim_event_take_id(event);
+    if (code == 0) {
         event->grave_next = sim.dead_events; /* listed from the start, so that it is always reachable */
         sim.dead_events = event;
     }
     pthread_mutex_unlock(&sim.mu);
-    if (!room) {
+    if (code != 0) {
         free(event);
-        return sim_fail(ACL_ERROR_RT_NO_EVENT_RESOURCE, "EE1023", "device %d has no event left of %u",
-                        ctx->dev->id, sim_profile.max_events);
+        return no_id(ctx->dev);
     }
     atomic_fetch_add(&sim.tally.live_events, 1);
     *handle = event;
@@ -110,10 +141,13 @@ aclError aclrtDestroyEvent(aclrtEvent handle)
     aclError code;
 
     pthread_mutex_lock(&sim.mu);
-    code = check(event);
+    code = sim_event_check(event);
     if (code == 0) {
         atomic_store_explicit(&event->magic, SIM_MAGIC_DEAD, memory_order_release);
-        event->dev->n_hw_events -= event->mode == SIM_EVENT_FLAG;
+        if (event->mode == SIM_EVENT_FLAG || is_complete(event)) /* a pending record gives it back itself */
+            sim_event_give_id(event);
+        if (event->ipc != NULL)
+            sim_ipc_closed(event);
     }
     pthread_mutex_unlock(&sim.mu);
     if (code == 0)
@@ -123,40 +157,66 @@ aclError aclrtDestroyEvent(aclrtEvent handle)
 
 /* --- on a stream --- */
 
-/* The checks shared by record, reset and wait; *s becomes the default stream when it is NULL. */
-static aclError check_on_stream(struct sim_thread *self, struct sim_event *event, struct sim_stream **s)
-{
-    struct sim_context *ctx;
-    aclError code = check(event);
+/* Of an operation that an event, once used with one value, must always be used with. */
+enum { NOT_BOUND = 0 };
 
-    if (code == 0)
-        code = sim_stream_check(*s);
-    if (code == 0)
-        code = sim_need_context(self, &ctx);
-    if (code == 0 && *s == NULL)
-        *s = ctx->stream;
-    return code != 0 ? code : sim_stream_own(*s, ctx);
+static aclError no_device_only(const struct sim_event *event)
+{
+    if ((event->flags & ACL_EVENT_DEVICE_USE_ONLY) == 0)
+        return ACL_SUCCESS;
+    return sim_fail(ACL_ERROR_RT_PARAM_INVALID, "EE1006", "the event can be used by the device only");
 }
 
-static aclError closed_meanwhile(struct sim_stream *s)
+/* EXTERNAL is for graph capture, which the simulator does not have: the checks before, then 107029. */
+static aclError check_external(const struct sim_event *event, uint32_t flag)
 {
-    return sim_fail(ACL_ERROR_RT_INVALID_HANDLE, "EE1017", "stream %p was destroyed during the call",
-                    (void *)s);
+    if (flag == 0)
+        return ACL_SUCCESS;
+    if (event->mode != SIM_EVENT_EX || event->flags != ACL_EVENT_SYNC)
+        return sim_fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "EE1006",
+                        "EXTERNAL needs an event of aclrtCreateEventExWithFlag with ACL_EVENT_SYNC");
+    return ACL_SUCCESS;
 }
 
-aclError aclrtRecordEvent(aclrtEvent handle, aclrtStream stream)
+/* sim.mu held. */
+static bool bind_flag(uint32_t *bound, uint32_t flag)
 {
-    SIM_CALL(aclrtRecordEvent);
-    struct sim_event *event = handle;
-    struct sim_stream *s = stream;
-    struct sim_task *t;
-    aclError code = check_on_stream(self, event, &s);
+    if (*bound == NOT_BOUND)
+        *bound = flag + 1;
+    return *bound == flag + 1;
+}
 
-    if (code != 0)
-        return code;
+static aclError check_bound(uint32_t *bound, uint32_t flag)
+{
+    bool same;
+
+    pthread_mutex_lock(&sim.mu);
+    same = bind_flag(bound, flag);
+    pthread_mutex_unlock(&sim.mu);
+    if (same)
+        return ACL_SUCCESS;
+    return sim_fail(ACL_ERROR_RT_PARAM_INVALID, "EE1018",
+                    "the event was used with another flag than %u before", flag);
+}
+
+static aclError not_captured(const struct sim_stream *s)
+{
+    return sim_fail(ACL_ERROR_RT_STREAM_NOT_CAPTURED, "EE1016", "stream %d is not being captured", s->id);
+}
+
+/* The id first: waiting for one unlocks. */
+static aclError submit_record(struct sim_thread *self, struct sim_event *event, struct sim_stream *s)
+{
+    struct sim_task *t = NULL;
+    aclError code;
+
     sim_spend_submit(s->dev);
     pthread_mutex_lock(&sim.mu);
-    t = sim_submit_begin(self, s, SIM_RECORD);
+    do {
+        code = sim_event_needs_id(event) ? sim_event_take_id(event) : ACL_SUCCESS;
+        if (code == 0)
+            t = sim_submit_begin(self, s, SIM_RECORD); /* may unlock, too */
+    } while (t != NULL && sim_event_needs_id(event) && !event->holds_id);
     if (t != NULL) {
         event->rec_stream = s;
         event->rec_seq = atomic_load_explicit(&s->tail, memory_order_relaxed);
@@ -164,9 +224,52 @@ aclError aclrtRecordEvent(aclrtEvent handle, aclrtStream stream)
         t->record.gen = gen_of(event) + 1;
         atomic_store_explicit(&event->gen, t->record.gen, memory_order_release);
         sim_submit_commit(self, s);
+    } else if (event->mode != SIM_EVENT_FLAG && is_complete(event)) {
+        sim_event_give_id(event);
     }
     pthread_mutex_unlock(&sim.mu);
-    return t != NULL ? ACL_SUCCESS : closed_meanwhile(s);
+    if (code != 0)
+        return no_id(event->dev);
+    return t != NULL ? ACL_SUCCESS : sim_closed_meanwhile(s);
+}
+
+static aclError record(struct sim_thread *self, struct sim_event *event, struct sim_stream *s, uint32_t flag)
+{
+    aclError code = sim_event_check(event);
+
+    if (code == 0)
+        code = sim_stream_check(s);
+    if (code == 0)
+        code = no_device_only(event);
+    if (code == 0)
+        code = check_external(event, flag);
+    if (code == 0)
+        code = check_bound(&event->record_flag, flag);
+    if (code == 0)
+        code = sim_ext_stream(self, &s);
+    if (code != 0)
+        return code;
+    if (flag != 0)
+        return not_captured(s);
+    if ((event->flags & ACL_EVENT_IPC) != 0)
+        return sim_ipc_record(self, event, s);
+    return submit_record(self, event, s);
+}
+
+aclError aclrtRecordEvent(aclrtEvent event, aclrtStream stream)
+{
+    SIM_CALL(aclrtRecordEvent);
+    return record(self, event, stream, ACL_EVENT_RECORD_DEFAULT);
+}
+
+aclError aclrtRecordEventWithFlag(aclrtEvent event, aclrtStream stream, uint32_t flag)
+{
+    SIM_CALL(aclrtRecordEventWithFlag);
+    if (event == NULL)
+        return sim_fail_null("event");
+    if (flag != ACL_EVENT_RECORD_DEFAULT && flag != ACL_EVENT_RECORD_EXTERNAL)
+        return sim_fail(ACL_ERROR_INVALID_PARAM, "EH0001", "record flag %u, expected value: 0 or 1", flag);
+    return record(self, event, stream, flag);
 }
 
 void sim_event_recorded(struct sim_event *event, uint64_t gen, uint64_t when_ns)
@@ -174,6 +277,8 @@ void sim_event_recorded(struct sim_event *event, uint64_t gen, uint64_t when_ns)
     event->n_done++;
     if (gen == atomic_load_explicit(&event->gen, memory_order_relaxed)) {
         event->stamp_ns = when_ns;
+        if (event->mode != SIM_EVENT_FLAG)
+            sim_event_give_id(event);
         /* Release pairs with is_complete: who sees the event complete sees what came before it. */
         atomic_store_explicit(&event->done_gen, gen, memory_order_release);
     }
@@ -188,30 +293,25 @@ void sim_event_recorded(struct sim_event *event, uint64_t gen, uint64_t when_ns)
 
 static aclError need_sync_bit(const struct sim_event *event)
 {
-    if ((event->flags & ACL_EVENT_SYNC) != 0)
+    if ((event->flags & (ACL_EVENT_SYNC | ACL_EVENT_IPC | ACL_EVENT_EXTERNAL)) != 0)
         return ACL_SUCCESS;
     return sim_fail_quiet(ACL_ERROR_RT_FEATURE_NOT_SUPPORT);
 }
 
-aclError aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent handle)
+static aclError submit_wait(struct sim_thread *self, struct sim_event *event, struct sim_stream *s,
+                            uint32_t timeout_s)
 {
-    SIM_CALL(aclrtStreamWaitEvent);
-    struct sim_event *event = handle;
-    struct sim_stream *s = stream;
     struct sim_task *t = NULL;
     bool over;
-    aclError code = check_on_stream(self, event, &s);
 
-    if (code == 0)
-        code = need_sync_bit(event);
-    if (code != 0)
-        return code;
     if (gen_of(event) == 0 && event->mode == SIM_EVENT_PLAIN)
         return sim_fail(ACL_ERROR_RT_PARAM_INVALID, "EE1018", "the event was never recorded");
     if (gen_of(event) == 0 && event->mode == SIM_EVENT_EX)
         return ACL_SUCCESS;
     sim_spend_submit(s->dev);
     pthread_mutex_lock(&sim.mu);
+    if (sim_guards())
+        sim_guard_wait(s, event);
     over = gen_of(event) != 0 && (event->rec_stream == s || is_complete(event));
     if (!over)
         t = sim_submit_begin(self, s, SIM_WAIT);
@@ -219,11 +319,67 @@ aclError aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent handle)
         t->wait.event = event;
         t->wait.on = event->rec_stream;
         t->wait.seq = event->rec_seq;
+        t->wait.timeout_s = timeout_s;
         atomic_fetch_add_explicit(&event->n_waits, 1, memory_order_relaxed);
         sim_submit_commit(self, s);
     }
     pthread_mutex_unlock(&sim.mu);
-    return over || t != NULL ? ACL_SUCCESS : closed_meanwhile(s);
+    return over || t != NULL ? ACL_SUCCESS : sim_closed_meanwhile(s);
+}
+
+static aclError wait_event(struct sim_thread *self, struct sim_stream *s, struct sim_event *event,
+                           uint32_t timeout_s, uint32_t flag)
+{
+    aclError code = sim_event_check(event);
+
+    if (code == 0)
+        code = sim_stream_check(s);
+    if (code == 0)
+        code = no_device_only(event);
+    if (code == 0)
+        code = need_sync_bit(event);
+    if (code == 0)
+        code = check_external(event, flag);
+    if (code == 0)
+        code = check_bound(&event->wait_flag, flag);
+    if (code == 0)
+        code = sim_ext_stream(self, &s);
+    if (code != 0)
+        return code;
+    if (flag != 0)
+        return not_captured(s);
+    if ((event->flags & ACL_EVENT_IPC) != 0)
+        return sim_ipc_wait(self, event, s, timeout_s);
+    return submit_wait(self, event, s, timeout_s);
+}
+
+aclError aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent event)
+{
+    SIM_CALL(aclrtStreamWaitEvent);
+    return wait_event(self, stream, event, sim_op_wait_timeout_s(), ACL_EVENT_WAIT_DEFAULT);
+}
+
+/* Its own limit replaces that of aclrtSetOpWaitTimeout; 0 is never. */
+aclError aclrtStreamWaitEventWithTimeout(aclrtStream stream, aclrtEvent event, int32_t timeout_s)
+{
+    SIM_CALL(aclrtStreamWaitEventWithTimeout);
+    if (timeout_s < 0)
+        return sim_fail(ACL_ERROR_RT_PARAM_INVALID, "EE1003", "timeout %d, expected value: [0, 2147483647]",
+                        timeout_s);
+    return wait_event(self, stream, event, (uint32_t)timeout_s, ACL_EVENT_WAIT_DEFAULT);
+}
+
+aclError aclrtStreamWaitEventWithFlag(aclrtStream stream, aclrtEvent event, uint32_t timeout_s, uint32_t flag)
+{
+    SIM_CALL(aclrtStreamWaitEventWithFlag);
+    if (event == NULL)
+        return sim_fail_null("event");
+    if (flag != ACL_EVENT_WAIT_DEFAULT && flag != ACL_EVENT_WAIT_EXTERNAL)
+        return sim_fail(ACL_ERROR_INVALID_PARAM, "EH0001", "wait flag %u, expected value: 0 or 1", flag);
+    if (flag == ACL_EVENT_WAIT_EXTERNAL && timeout_s != 0)
+        return sim_fail(ACL_ERROR_INVALID_PARAM, "EH0001", "timeout %u, expected value: 0 with EXTERNAL",
+                        timeout_s);
+    return wait_event(self, stream, event, timeout_s, flag);
 }
 
 /* Takes its turn in the stream and changes nothing that the host can see: a reset does not bring the recorded
@@ -234,11 +390,17 @@ aclError aclrtResetEvent(aclrtEvent handle, aclrtStream stream)
     struct sim_event *event = handle;
     struct sim_stream *s = stream;
     struct sim_task *t;
-    aclError code = check_on_stream(self, event, &s);
+    aclError code = sim_event_check(event);
 
+    if (code == 0)
+        code = sim_stream_check(s);
+    if (code == 0)
+        code = no_device_only(event);
     if (code == 0)
         code = event->mode == SIM_EVENT_EX ? sim_fail_quiet(ACL_ERROR_RT_FEATURE_NOT_SUPPORT)
                                            : need_sync_bit(event);
+    if (code == 0)
+        code = sim_ext_stream(self, &s);
     if (code != 0)
         return code;
     sim_spend_submit(s->dev);
@@ -247,7 +409,7 @@ aclError aclrtResetEvent(aclrtEvent handle, aclrtStream stream)
     if (t != NULL)
         sim_submit_commit(self, s);
     pthread_mutex_unlock(&sim.mu);
-    return t != NULL ? ACL_SUCCESS : closed_meanwhile(s);
+    return t != NULL ? ACL_SUCCESS : sim_closed_meanwhile(s);
 }
 
 /* --- from the host --- */
@@ -257,13 +419,21 @@ aclError aclrtQueryEventStatus(aclrtEvent handle, aclrtEventRecordedStatus *stat
     SIM_CALL(aclrtQueryEventStatus);
     struct sim_event *event = handle;
     bool complete;
-    aclError code = check(event);
+    aclError code = sim_event_check(event);
 
     if (code != 0)
         return code;
     if (status == NULL)
         return sim_fail_null("status");
-    complete = is_complete(event) && (event->mode == SIM_EVENT_EX || gen_of(event) != 0);
+    if ((event->flags & ACL_EVENT_EXTERNAL) != 0)
+        return sim_fail_quiet(ACL_ERROR_RT_FEATURE_NOT_SUPPORT);
+    code = sim_context_usable(event->ctx);
+    if (code != 0)
+        return code;
+    if ((event->flags & ACL_EVENT_IPC) != 0)
+        complete = sim_ipc_complete(event);
+    else
+        complete = ask_complete(event) && (event->mode == SIM_EVENT_EX || gen_of(event) != 0);
     *status = complete ? ACL_EVENT_RECORDED_STATUS_COMPLETE : ACL_EVENT_RECORDED_STATUS_NOT_READY;
     return ACL_SUCCESS;
 }
@@ -274,15 +444,15 @@ aclError aclrtQueryEvent(aclrtEvent handle, aclrtEventStatus *status)
     SIM_CALL(aclrtQueryEvent);
     struct sim_event *event = handle;
     bool complete;
-    aclError code = check(event);
+    aclError code = sim_event_check(event);
 
     if (code != 0)
         return code;
     if (status == NULL)
         return sim_fail_null("status");
-    if (event->mode == SIM_EVENT_EX)
+    if (event->mode == SIM_EVENT_EX || (event->flags & (ACL_EVENT_IPC | ACL_EVENT_EXTERNAL)) != 0)
         return sim_fail_quiet(ACL_ERROR_RT_FEATURE_NOT_SUPPORT);
-    complete = is_complete(event) && (event->mode == SIM_EVENT_FLAG || gen_of(event) != 0);
+    complete = ask_complete(event) && (event->mode == SIM_EVENT_FLAG || gen_of(event) != 0);
     *status = complete ? ACL_EVENT_STATUS_COMPLETE : ACL_EVENT_STATUS_NOT_READY;
     return ACL_SUCCESS;
 }
@@ -291,42 +461,61 @@ aclError aclrtQueryEventWaitStatus(aclrtEvent handle, aclrtEventWaitStatus *stat
 {
     SIM_CALL(aclrtQueryEventWaitStatus);
     struct sim_event *event = handle;
-    aclError code = check(event);
+    aclError code = sim_event_check(event);
 
     if (code != 0)
         return code;
     if (status == NULL)
         return sim_fail_null("status");
-    if (event->mode == SIM_EVENT_EX)
+    if (event->mode == SIM_EVENT_EX || (event->flags & (ACL_EVENT_IPC | ACL_EVENT_EXTERNAL)) != 0)
         return sim_fail_quiet(ACL_ERROR_RT_FEATURE_NOT_SUPPORT);
+    sim_drive_poll(NULL, 0);
     *status = atomic_load_explicit(&event->n_waits, memory_order_acquire) == 0
                   ? ACL_EVENT_WAIT_STATUS_COMPLETE
                   : ACL_EVENT_WAIT_STATUS_NOT_READY;
     return ACL_SUCCESS;
 }
 
+static aclError too_late(const struct sim_event *event)
+{
+    return sim_fail(ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, "EE9999",
+                    "the event of device %d was not reached in time", event->dev->id);
+}
+
 static aclError synchronize(struct sim_event *event, uint64_t deadline_ns)
 {
     struct sim_stream *s;
     uint64_t target;
-    bool in_time = true;
+    uint32_t aborts = 0;
+    bool in_time = true, halted;
+    aclError code;
 
+    if ((event->flags & ACL_EVENT_IPC) != 0)
+        return sim_ipc_synchronize(event, deadline_ns) ? ACL_SUCCESS : too_late(event);
     pthread_mutex_lock(&sim.mu);
     s = event->rec_stream;
     target = event->rec_seq + 1;
-    if (s != NULL)
+    if (s != NULL) {
+        aborts = sim_stream_aborts(s);
         in_time = sim_stream_wait(s, target, deadline_ns);
+    }
+    halted = s != NULL && s->ctx->halt.code != 0;
     pthread_mutex_unlock(&sim.mu);
-    if (in_time)
-        return ACL_SUCCESS;
-    return sim_fail(ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, "EE9999",
-                    "the event on stream %d was not reached in time", s->id);
+    if (s != NULL && sim_stream_aborts(s) != aborts && (code = sim_stream_aborted(s, aborts, target)) != 0)
+        return code;
+    if (halted)
+        return sim_context_notice(s->ctx);
+    if (in_time && sim_fault_lost(event->dev->id) != 0) /* its work ended, but not by being done */
+        return sim_fail(sim_fault_lost(event->dev->id), "EE9999", "device %d is lost", event->dev->id);
+    if (in_time && sim_guards())
+        sim_guard_seen_event(event);
+    return in_time ? ACL_SUCCESS : too_late(event);
 }
 
 aclError aclrtSynchronizeEvent(aclrtEvent event)
 {
     SIM_CALL(aclrtSynchronizeEvent);
-    aclError code = check(event);
+    aclError code = sim_event_check(event);
 
     return code != 0 ? code : synchronize(event, SIM_FOREVER);
 }
@@ -335,40 +524,9 @@ aclError aclrtSynchronizeEventWithTimeout(aclrtEvent event, int32_t timeout_ms)
 {
     SIM_CALL(aclrtSynchronizeEventWithTimeout);
     uint64_t deadline_ns = 0;
-    aclError code = check(event);
+    aclError code = sim_event_check(event);
 
     if (code == 0)
         code = sim_timeout_check(timeout_ms, &deadline_ns);
     return code != 0 ? code : synchronize(event, deadline_ns);
-}
-
-aclError aclrtEventElapsedTime(float *ms, aclrtEvent start, aclrtEvent end)
-{
-    SIM_CALL(aclrtEventElapsedTime);
-    struct sim_event *pair[] = {start, end};
-    uint64_t ticks[2];
-
-    if (ms == NULL)
-        return sim_fail_null("ms");
-    for (int i = 0; i < 2; i++) {
-        aclError code = check(pair[i]);
-
-        if (code != 0)
-            return code;
-        if ((pair[i]->flags & ACL_EVENT_TIME_LINE) == 0)
-            return sim_fail(ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID, "EE1001", "the event takes no time stamp");
-        if (gen_of(pair[i]) == 0)
-            return sim_fail(ACL_ERROR_RT_INTERNAL_ERROR, "EE9999", "the event was never recorded");
-    }
-    pthread_mutex_lock(&sim.mu);
-    for (int i = 0; i < 2; i++)
-        ticks[i] = is_complete(pair[i]) ? pair[i]->stamp_ns / (1000000 / sim_profile.ticks_per_ms) : 0;
-    pthread_mutex_unlock(&sim.mu);
-    if (ticks[0] == 0 || ticks[1] == 0)
-        return sim_fail(ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID, "EE1001", "the event is not complete");
-    if (ticks[1] < ticks[0])
-        return sim_fail(ACL_ERROR_RT_EVENT_TIMESTAMP_REVERSAL, "EE1001",
-                        "the end event came before the start");
-    *ms = (float)((double)(ticks[1] - ticks[0]) / (double)sim_profile.ticks_per_ms);
-    return ACL_SUCCESS;
 }

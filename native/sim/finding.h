@@ -6,6 +6,8 @@
 #ifndef ACLSIM_FINDING_H
 #define ACLSIM_FINDING_H
 
+#include <stdbool.h>
+
 /* The names are those of the report; see finding.c. */
 enum sim_finding {
     SIM_FOUND_PAGEABLE,     /* an asynchronous copy of ordinary memory */
@@ -21,5 +23,7 @@ enum sim_finding {
 };
 
 void sim_find(enum sim_finding kind, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+const char *sim_finding_name(enum sim_finding kind);
+bool sim_find_tells(void); /* ACLSIM_TELL: the first of each text is also a line on standard error */
 
 #endif

@@ -1,114 +1,225 @@
-/* memory.c - the ACL functions that allocate, free and describe memory.
+/* memory.c - the ACL functions that allocate and free memory.
  *
- * Threads: any. Locks: none of its own; see blocks.h.
- * Owns:    nothing. Invariant: freeing never waits for queued copies; these then fail.
+ * Threads: any. Locks: sim.mu in those that synchronise; see blocks.h.
+ * Owns:    nothing.
+ * Invariant: freeing never waits for queued copies, which then fail, except in the WithDevSync functions.
  */
 #include "sim/sim.h"
 
-int sim_locate(struct sim_thread *self, const void *ptr, struct sim_ref *ref)
+#include <stdlib.h>
+
+enum { PAD = 32 }; /* what the runtime adds to a size, after rounding it up */
+
+static aclError check_new(void **out, uint64_t nbytes)
 {
-    struct sim_found *hit = &self->hits[((uintptr_t)ptr >> 20) % SIM_HITS];
+    if (out == NULL)
+        return sim_fail_null("the place for the address");
+    if (nbytes == 0)
+        return sim_fail(ACL_ERROR_INVALID_PARAM, "EH0001", "size is 0");
+    return ACL_SUCCESS;
+}
 
-    if ((uintptr_t)ptr - hit->base >= hit->nbytes || !sim_ref_live(hit->ref)) {
-        struct sim_found found;
+static unsigned policy_of(aclrtMemMallocPolicy policy)
+{
+    return (unsigned)policy & 0xFF; /* other bits choose bandwidth and access */
+}
 
-        if (!sim_block_find(ptr, &found)) {
-            *ref = (struct sim_ref){0};
-            return sim_block_reserved(ptr) ? -1 : (int)ACL_MEM_LOCATION_TYPE_UNREGISTERED;
-        }
-        *hit = found;
-    }
-    *ref = hit->ref;
-    return hit->device < 0 ? ACL_MEM_LOCATION_TYPE_HOST : ACL_MEM_LOCATION_TYPE_DEVICE;
+static uint32_t page_bytes_of(aclrtMemMallocPolicy policy, size_t nbytes)
+{
+    const size_t huge_page = (size_t)2 << 20;
+    unsigned kind = policy_of(policy);
+    bool huge = kind != ACL_MEM_MALLOC_NORMAL_ONLY && kind != ACL_MEM_MALLOC_NORMAL_ONLY_P2P;
+
+    return huge && nbytes >= huge_page ? (uint32_t)huge_page : 4096u;
+}
+
+static aclError new_device(struct sim_context *ctx, void **out, size_t nbytes, size_t pad,
+                           aclrtMemMallocPolicy policy)
+{
+    void *ptr = sim_heap_alloc(&ctx->dev->heap, nbytes, pad, page_bytes_of(policy, nbytes));
+
+    if (ptr == NULL)
+        return sim_fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "EE9999", "device %d has no room for %zu bytes",
+                        ctx->dev->id, nbytes);
+    *out = ptr;
+    return ACL_SUCCESS;
+}
+
+static aclError malloc_device(struct sim_thread *self, void **out, size_t nbytes, size_t pad,
+                              aclrtMemMallocPolicy policy)
+{
+    struct sim_context *ctx;
+    unsigned kind = policy_of(policy);
+    aclError code = check_new(out, nbytes);
+
+    if (code == 0)
+        code = sim_need_context(self, &ctx);
+    if (kind == ACL_MEM_MALLOC_HUGE1G_ONLY || kind == ACL_MEM_MALLOC_HUGE1G_ONLY_P2P)
+        pad = 0; /* observed on the open runtime: another gigabyte would be lost */
+    return code != 0 ? code : new_device(ctx, out, nbytes, pad, policy);
 }
 
 aclError aclrtMalloc(void **device_ptr, size_t nbytes, aclrtMemMallocPolicy policy)
 {
     SIM_CALL(aclrtMalloc);
-    const size_t huge_page = (size_t)2 << 20;
-    struct sim_context *ctx;
-    unsigned kind = (unsigned)policy & 0xFF; /* other bits choose bandwidth and access */
-    bool huge = kind != ACL_MEM_MALLOC_NORMAL_ONLY && kind != ACL_MEM_MALLOC_NORMAL_ONLY_P2P;
 
-    if (device_ptr == NULL)
-        return sim_fail_null("device_ptr");
-    if (nbytes == 0)
-        return sim_fail(ACL_ERROR_INVALID_PARAM, "EH0001", "size is 0");
-    if (sim_need_context(self, &ctx) != 0)
-        return ACL_ERROR_RT_CONTEXT_NULL;
-    *device_ptr =
-        sim_heap_alloc(&ctx->dev->heap, nbytes, huge && nbytes >= huge_page ? (uint32_t)huge_page : 4096u);
-    if (*device_ptr == NULL)
-        return sim_fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "EE9999", "device %d has no room for %zu bytes",
-                        ctx->dev->id, nbytes);
-    return ACL_SUCCESS;
+    return malloc_device(self, device_ptr, nbytes, PAD, policy);
 }
 
-aclError aclrtFree(void *device_ptr)
+aclError aclrtMallocAlign32(void **device_ptr, size_t nbytes, aclrtMemMallocPolicy policy)
 {
-    SIM_CALL(aclrtFree);
-    if (device_ptr == NULL)
-        return sim_fail_null("device_ptr");
-    if (!sim_block_free(device_ptr, false))
-        return sim_fail(ACL_ERROR_RT_PARAM_INVALID, "EE1001", "%p is not allocated device memory",
-                        device_ptr);
+    SIM_CALL(aclrtMallocAlign32);
+
+    return malloc_device(self, device_ptr, nbytes, 0, policy);
+}
+
+aclError aclrtMallocCached(void **device_ptr, size_t nbytes, aclrtMemMallocPolicy policy)
+{
+    SIM_CALL(aclrtMallocCached);
+
+    return malloc_device(self, device_ptr, nbytes, PAD, policy);
+}
+
+static aclError malloc_host(struct sim_thread *self, void **out, uint64_t nbytes)
+{
+    struct sim_context *ctx;
+
+    if (sim_need_context(self, &ctx) != 0)
+        return ACL_ERROR_RT_CONTEXT_NULL;
+    *out = sim_pinned_alloc((size_t)nbytes);
+    if (*out == NULL)
+        return sim_fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "EE9999", "no host memory for %llu bytes",
+                        (unsigned long long)nbytes);
     return ACL_SUCCESS;
 }
 
 aclError aclrtMallocHost(void **host_ptr, size_t nbytes)
 {
     SIM_CALL(aclrtMallocHost);
-    struct sim_context *ctx;
+    aclError code = check_new(host_ptr, nbytes);
 
-    if (host_ptr == NULL)
-        return sim_fail_null("host_ptr");
-    if (nbytes == 0)
-        return sim_fail(ACL_ERROR_INVALID_PARAM, "EH0001", "size is 0");
-    if (sim_need_context(self, &ctx) != 0)
-        return ACL_ERROR_RT_CONTEXT_NULL;
-    *host_ptr = sim_pinned_alloc(nbytes);
-    if (*host_ptr == NULL)
-        return sim_fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "EE9999", "no host memory for %zu bytes", nbytes);
+    return code != 0 ? code : malloc_host(self, host_ptr, nbytes);
+}
+
+/* --- with attributes --- */
+
+/* Attributes that the call does not know are refused (assumed). */
+static aclError check_attributes(const aclrtMallocConfig *cfg, bool host, const struct sim_context *ctx)
+{
+    for (size_t i = 0; i < cfg->numAttrs; i++) {
+        const aclrtMallocAttribute *a = &cfg->attrs[i];
+
+        if (a->attr == ACL_RT_MEM_ATTR_DEVICE_ID && !host && a->value.deviceId != (uint32_t)ctx->dev->id)
+            return sim_fail(ACL_ERROR_RT_PARAM_INVALID, "EE1001",
+                            "attribute %zu names device %u, but the current one is %d", i, a->value.deviceId,
+                            ctx->dev->id);
+        if ((unsigned)a->attr > ACL_RT_MEM_ATTR_VA_FLAG || a->attr == ACL_RT_MEM_ATTR_RSV)
+            return sim_fail(ACL_ERROR_RT_PARAM_INVALID, "EE1001", "attribute %zu has the unknown kind %d", i,
+                            (int)a->attr);
+    }
     return ACL_SUCCESS;
+}
+
+aclError aclrtMallocWithCfg(void **device_ptr, size_t nbytes, aclrtMemMallocPolicy policy,
+                            aclrtMallocConfig *cfg)
+{
+    SIM_CALL(aclrtMallocWithCfg);
+    struct sim_context *ctx;
+    aclError code;
+
+    if (device_ptr == NULL)
+        return sim_fail_null("device_ptr");
+    if (cfg != NULL && cfg->numAttrs != 0 && cfg->attrs == NULL)
+        return sim_fail(ACL_ERROR_INVALID_PARAM, "EH0001", "cfg->attrs is null, but cfg->numAttrs is %zu",
+                        cfg->numAttrs);
+    code = check_new(device_ptr, nbytes);
+    if (code == 0 && cfg != NULL && cfg->attrs == NULL)
+        code = sim_fail(ACL_ERROR_RT_PARAM_INVALID, "EE1001", "cfg->attrs is null; pass a null cfg instead");
+    if (code == 0)
+        code = sim_need_context(self, &ctx);
+    if (code == 0 && cfg != NULL)
+        code = check_attributes(cfg, false, ctx);
+    return code != 0 ? code : new_device(ctx, device_ptr, nbytes, 0, policy);
+}
+
+aclError aclrtMallocHostWithCfg(void **ptr, uint64_t nbytes, aclrtMallocConfig *cfg)
+{
+    SIM_CALL(aclrtMallocHostWithCfg);
+    aclError code = check_new(ptr, nbytes);
+
+    if (code == 0 && cfg != NULL && cfg->attrs == NULL)
+        code = sim_fail(ACL_ERROR_RT_PARAM_INVALID, "EE1001", "cfg->attrs is null; pass a null cfg instead");
+    if (code == 0 && cfg != NULL)
+        code = check_attributes(cfg, true, NULL);
+    return code != 0 ? code : malloc_host(self, ptr, nbytes);
+}
+
+/* --- freeing --- */
+
+static aclError free_block(void *ptr, bool pinned)
+{
+    if (ptr == NULL)
+        return sim_fail_null(pinned ? "host_ptr" : "device_ptr");
+    if (sim_block_free(ptr, pinned))
+        return ACL_SUCCESS;
+    return sim_fail(ACL_ERROR_RT_PARAM_INVALID, "EE1001", "%p is not allocated %s memory", ptr,
+                    pinned ? "host" : "device");
+}
+
+aclError aclrtFree(void *device_ptr)
+{
+    SIM_CALL(aclrtFree);
+
+    return free_block(device_ptr, false);
 }
 
 aclError aclrtFreeHost(void *host_ptr)
 {
     SIM_CALL(aclrtFreeHost);
-    if (host_ptr == NULL)
-        return sim_fail_null("host_ptr");
-    if (!sim_block_free(host_ptr, true))
-        return sim_fail(ACL_ERROR_RT_PARAM_INVALID, "EE1001", "%p is not allocated host memory", host_ptr);
-    return ACL_SUCCESS;
+
+    return free_block(host_ptr, true);
 }
 
-aclError aclrtPointerGetAttributes(const void *ptr, aclrtPtrAttributes *attributes)
+/* Waits for what the device's streams have now. A failure stays for the synchronisation of its stream. */
+static void drain(struct sim_device *dev)
 {
-    SIM_CALL(aclrtPointerGetAttributes);
+    uint64_t tail;
+    bool waited = true;
+
+    pthread_mutex_lock(&sim.mu);
+    while (waited) { /* the list may change while a wait lets go of sim.mu */
+        waited = false;
+        for (struct sim_stream *s = dev->streams; s != NULL && !waited; s = s->next) {
+            tail = atomic_load_explicit(&s->tail, memory_order_relaxed);
+            waited = atomic_load_explicit(&s->done, memory_order_relaxed) != tail;
+            sim_stream_wait(s, tail, SIM_FOREVER); /* also tells who asks that the host knows */
+        }
+    }
+    pthread_mutex_unlock(&sim.mu);
+}
+
+static aclError free_after_drain(struct sim_thread *self, void *ptr, bool pinned)
+{
+    struct sim_context *ctx = sim_current(self);
     struct sim_found found;
 
-    if (ptr == NULL || attributes == NULL)
-        return sim_fail_null("ptr or attributes");
-    *attributes = (aclrtPtrAttributes){.location.type = ACL_MEM_LOCATION_TYPE_UNREGISTERED};
-    if (!sim_block_find(ptr, &found))
-        return ACL_SUCCESS;
-    attributes->location.type = found.device < 0 ? ACL_MEM_LOCATION_TYPE_HOST : ACL_MEM_LOCATION_TYPE_DEVICE;
-    attributes->location.id = found.device < 0 ? 0 : (uint32_t)found.device;
-    attributes->pageSize = found.page_bytes;
-    return ACL_SUCCESS;
+    if (ptr != NULL && ctx != NULL && !pinned && sim_block_find(ptr, &found) && found.device >= 0)
+        drain(&sim.dev[found.device]);
+    else if (ptr != NULL && ctx != NULL)
+        drain(ctx->dev);
+    return free_block(ptr, pinned);
 }
 
-aclError aclrtGetMemInfo(aclrtMemAttr attr, size_t *free_bytes, size_t *total_bytes)
+aclError aclrtFreeWithDevSync(void *device_ptr)
 {
-    SIM_CALL(aclrtGetMemInfo);
-    struct sim_context *ctx;
+    SIM_CALL(aclrtFreeWithDevSync);
 
-    if (free_bytes == NULL || total_bytes == NULL)
-        return sim_fail_null("free_bytes or total_bytes");
-    if ((unsigned)attr > ACL_MEM_P2P_HUGE1G)
-        return sim_fail(ACL_ERROR_INVALID_PARAM, "EH0007", "memory attribute %d is unknown", (int)attr);
-    if (sim_need_context(self, &ctx) != 0)
-        return ACL_ERROR_RT_CONTEXT_NULL;
-    sim_heap_room(&ctx->dev->heap, free_bytes, total_bytes);
-    return ACL_SUCCESS;
+    return free_after_drain(self, device_ptr, false);
+}
+
+aclError aclrtFreeHostWithDevSync(void *host_ptr)
+{
+    SIM_CALL(aclrtFreeHostWithDevSync);
+
+    return free_after_drain(self, host_ptr, true);
 }

@@ -47,14 +47,14 @@ void sim_sched_push(struct sim_stream *s)
     sim.work = s;
 }
 
-static void depend(struct sim_stream *s, struct sim_stream **list)
+void sim_stream_depend(struct sim_stream *s, struct sim_stream **list)
 {
     s->dep_list = list;
     s->dep_next = *list;
     *list = s;
 }
 
-static void undepend(struct sim_stream *s)
+void sim_stream_undepend(struct sim_stream *s)
 {
     struct sim_stream **at = s->dep_list;
 
@@ -87,31 +87,48 @@ static void free_dependents(struct sim_stream *s)
     }
 }
 
+/* As with a copy: the event completes, and the next synchronisation of the stream tells. */
+static void fail_record(struct sim_stream *s, uint64_t seq)
+{
+    int32_t code = sim_fault_record(s);
+
+    if (code != 0)
+        sim_stream_failed(s, &(struct sim_failure){.code = code, .task_id = (uint32_t)(seq & 0xFFFF)});
+}
+
 void sim_stream_publish(struct sim_stream *s, uint64_t new_done)
 {
     for (uint64_t seq = done_of(s); seq < new_done; seq++) {
         struct sim_task *t = &s->ring[seq & SIM_RING_MASK];
 
+        if (t->kind == SIM_RECORD && atomic_load_explicit(&sim_n_record_faults, memory_order_acquire) != 0)
+            fail_record(s, seq);
         if (t->kind == SIM_RECORD)
             sim_event_recorded(t->record.event, t->record.gen, t->when);
         else if (t->kind == SIM_WAIT)
             atomic_fetch_sub_explicit(&t->wait.event->n_waits, 1, memory_order_release);
+        else if (t->kind >= SIM_EXT_FIRST)
+            sim_ext_done(s, t);
         else if ((t->flags & SIM_TASK_OWNS_SRC) != 0)
             free((void *)(uintptr_t)t->copy.src);
     }
     /* Release pairs with the acquire of those who look without sim.mu. */
     atomic_store_explicit(&s->done, new_done, memory_order_release);
-    if (new_done >= s->wake_at || s->closing) {
+    if (sim_driven()) {
+        sim_drive_wake();
+    } else if (new_done >= s->wake_at || s->closing) {
         s->wake_at = UINT64_MAX;
         pthread_cond_broadcast(&s->cv);
     }
     if (s->dependents != NULL)
         free_dependents(s);
+    if (sim_n_value_waits != 0)
+        sim_value_recheck();
 }
 
 static void stamp_record(struct sim_stream *s, struct sim_task *t)
 {
-    if (sim_link_timed(&s->dev->link))
+    if (sim_timed(s->dev))
         t->when = t->when > s->last_end_ns ? t->when : s->last_end_ns;
     else if ((t->record.event->flags & ACL_EVENT_TIME_LINE) != 0)
         t->when = sim_now_ns();
@@ -122,15 +139,24 @@ static void advance(struct sim_stream *s)
     while (!s->running && !s->queued && s->dep_list == NULL && done_of(s) != tail_of(s)) {
         struct sim_task *t = &s->ring[done_of(s) & SIM_RING_MASK];
 
+        if (s->ctx->halt.code != 0) { /* STOP mode, after a failure */
+            sim_ext_forget(s);
+            sim_stream_publish(s, tail_of(s));
+            return;
+        }
         if (t->kind == SIM_COPY || t->kind == SIM_MEMSET) {
             if (atomic_load_explicit(&s->pause, memory_order_relaxed) == 0)
                 sim_engine_queue(&s->dev->engine[t->dir], s);
             return;
         }
         if (t->kind == SIM_WAIT && !wait_over(t)) {
-            depend(s, t->wait.on != NULL ? &t->wait.on->dependents : &t->wait.event->blocked);
+            sim_stream_depend(s, t->wait.on != NULL ? &t->wait.on->dependents : &t->wait.event->blocked);
+            if (t->wait.timeout_s != 0)
+                sim_timer_arm(s, t->wait.timeout_s);
             return;
         }
+        if (t->kind >= SIM_EXT_FIRST && !sim_ext_front(s, t))
+            return;
         if (t->kind == SIM_WAIT && t->wait.on != NULL && t->wait.on->last_end_ns > s->last_end_ns)
             s->last_end_ns = t->wait.on->last_end_ns;
         if (t->kind == SIM_RECORD)
@@ -152,14 +178,24 @@ void sim_sched_run(void)
 
 /* --- submission --- */
 
+static bool has_room(void *arg)
+{
+    const struct sim_stream *s = arg;
+
+    return s->closing || tail_of(s) - done_of(s) < sim_profile.queue_depth;
+}
+
 struct sim_task *sim_submit_begin(struct sim_thread *self, struct sim_stream *s, uint8_t kind)
 {
     struct sim_task *t;
 
-    while (!s->closing && tail_of(s) - done_of(s) >= sim_profile.queue_depth) {
+    while (!has_room(s)) {
         if (done_of(s) + 1 < s->wake_at)
             s->wake_at = done_of(s) + 1;
-        pthread_cond_wait(&s->cv, &sim.mu); /* closing wakes it, too */
+        if (sim_driven())
+            sim_drive_wait(has_room, s, s, &s->cv, SIM_FOREVER);
+        else
+            pthread_cond_wait(&s->cv, &sim.mu); /* closing wakes it, too */
     }
     if (s->closing)
         return NULL;
@@ -167,7 +203,7 @@ struct sim_task *sim_submit_begin(struct sim_thread *self, struct sim_stream *s,
     t->kind = kind;
     t->flags = 0;
     t->tid = self->tid;
-    t->when = sim_link_timed(&s->dev->link) ? sim_now_ns() : 0;
+    t->when = sim_timed(s->dev) ? sim_now_ns() : 0;
     return t;
 }
 
@@ -175,6 +211,8 @@ void sim_submit_commit(struct sim_thread *self, struct sim_stream *s)
 {
     if (!s->is_default)
         self->last_task_id = (uint32_t)(tail_of(s) & 0xFFFF);
+    if (sim_guards())
+        sim_guard_submit(s, tail_of(s));
     atomic_store_explicit(&s->tail, tail_of(s) + 1, memory_order_release);
     if (!s->running && !s->queued && s->dep_list == NULL) {
         sim_sched_push(s);
@@ -184,16 +222,36 @@ void sim_submit_commit(struct sim_thread *self, struct sim_stream *s)
 
 /* --- waiting --- */
 
+struct goal {
+    struct sim_stream *s;
+    uint64_t target;
+    uint32_t aborts;
+};
+
+static bool reached(void *arg)
+{
+    const struct goal *goal = arg;
+
+    return done_of(goal->s) >= goal->target || sim_stream_aborts(goal->s) != goal->aborts;
+}
+
 bool sim_stream_wait(struct sim_stream *s, uint64_t target, uint64_t deadline_ns)
 {
-    bool in_time = true;
+    struct goal goal = {s, target, sim_stream_aborts(s)};
+    bool in_time = s->aborting == 0; /* an abort ends every wait, at once */
 
-    while (done_of(s) < target && in_time) {
+    if (sim_driven() && in_time)
+        sim_drive_wait(reached, &goal, s, &s->cv, deadline_ns);
+    while (!sim_driven() && !reached(&goal) && in_time) {
         if (target < s->wake_at)
             s->wake_at = target;
         in_time = sim_cond_wait_until(&s->cv, deadline_ns);
     }
-    return done_of(s) >= target;
+    if (done_of(s) < target)
+        return false;
+    if (sim_guards())
+        sim_guard_seen(s, target);
+    return true;
 }
 
 void sim_stream_spin(struct sim_stream *s, uint64_t target)
@@ -201,6 +259,8 @@ void sim_stream_spin(struct sim_stream *s, uint64_t target)
     enum { SPIN_NS = 20000, LOOKS = 16 };
     uint64_t end_ns = 0;
 
+    if (sim_driven())
+        return; /* nobody else would do the work */
     while (atomic_load_explicit(&s->done, memory_order_acquire) < target) {
         uint64_t now = sim_now_ns();
 
@@ -234,6 +294,7 @@ struct sim_stream *sim_stream_new(struct sim_context *ctx, uint32_t flags, bool 
     s->flags = flags;
     s->is_default = is_default;
     s->wake_at = UINT64_MAX;
+    s->slot = SIM_NOT_READY;
     sim_cond_init(&s->cv);
     s->next = dev->streams;
     if (s->next != NULL)
@@ -247,15 +308,35 @@ struct sim_stream *sim_stream_new(struct sim_context *ctx, uint32_t flags, bool 
     return s;
 }
 
+void sim_stream_release(struct sim_stream *s)
+{
+    sim_stream_undepend(s);
+    sim_stream_publish(s, done_of(s) + 1);
+    sim_sched_push(s);
+}
+
 /* Nothing may point at the ring any more when it goes. */
-static void drop_tasks(struct sim_stream *s)
+void sim_stream_drop(struct sim_stream *s)
 {
     if (s->queued)
         sim_engine_unqueue(&s->dev->engine[s->ring[done_of(s) & SIM_RING_MASK].dir], s);
     if (s->dep_list != NULL)
-        undepend(s);
+        sim_stream_undepend(s);
+    sim_ext_forget(s);
     sim_stream_publish(s, tail_of(s));
     sim_sched_run();
+}
+
+static bool at_rest(void *arg)
+{
+    const struct sim_stream *s = arg;
+
+    return !s->running && done_of(s) == tail_of(s);
+}
+
+static bool not_running(void *arg)
+{
+    return !((const struct sim_stream *)arg)->running;
 }
 
 void sim_stream_close(struct sim_stream *s, bool force)
@@ -267,9 +348,13 @@ void sim_stream_close(struct sim_stream *s, bool force)
     if (force)
         atomic_fetch_add_explicit(&s->pause, 1, memory_order_relaxed);
     pthread_cond_broadcast(&s->cv); /* to those who wait for room: there will be none for them */
-    while (s->running || (!force && done_of(s) != tail_of(s)))
-        pthread_cond_wait(&s->cv, &sim.mu); /* publish and the end of a turn wake a closing stream */
-    drop_tasks(s);
+    sim_drive_wake();
+    /* Publish and the end of a turn wake a closing stream. */
+    sim_drive_wait(force ? not_running : at_rest, s, s, &s->cv, SIM_FOREVER);
+    sim_stream_drop(s);
+    sim_ext_closed(s);
+    if (sim_guards())
+        sim_guard_closed(s);
     if (s->prev != NULL)
         s->prev->next = s->next;
     else

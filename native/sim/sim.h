@@ -24,9 +24,13 @@
 #pragma GCC visibility pop
 
 #include "sim/blocks.h"
+#include "sim/drive.h"
+#include "sim/ext.h"
+#include "sim/fault.h"
 #include "sim/finding.h"
 #include "sim/plog.h"
 #include "sim/profile.h"
+#include "sim/race.h"
 
 enum { SIM_MAX_DEVICES = 64, SIM_RING = 2048, SIM_RING_MASK = SIM_RING - 1, SIM_ID_WORDS = 64 };
 
@@ -36,6 +40,7 @@ enum {
     SIM_MAGIC_STREAM = 0x5354524d,
     SIM_MAGIC_EVENT = 0x45564e54,
     SIM_MAGIC_CONTEXT = 0x43545854,
+    SIM_MAGIC_NOTIFY = 0x4e544659,
     SIM_MAGIC_DEAD = 0x44454144
 };
 
@@ -49,8 +54,24 @@ enum sim_fn {
 /* --- streams, tasks, engines ------------------------------------------------------------------------- */
 
 enum sim_task_kind { SIM_COPY, SIM_MEMSET, SIM_RECORD, SIM_WAIT, SIM_MARKER };
+/* Kinds that ext.c executes with sim.mu held. */
+enum sim_ext_kind {
+    SIM_EXT_FIRST = 32,
+    SIM_CALLBACK = SIM_EXT_FIRST,
+    SIM_NOTIFY_RECORD,
+    SIM_NOTIFY_WAIT,
+    SIM_VALUE_WRITE,
+    SIM_VALUE_WAIT,
+    SIM_IPC_RECORD,
+    SIM_IPC_WAIT
+};
 
-enum { SIM_TASK_OWNS_SRC = 1 }; /* src is a malloc'd copy that dies with the task (copy kind 5) */
+enum {
+    SIM_TASK_OWNS_SRC = 1, /* src is malloc'd and dies with the task (copy kind 5, descriptions) */
+    SIM_TASK_INDIRECT = 2, /* src is a struct sim_indirect, see copy.h */
+    SIM_TASK_ORDINARY = 4, /* a side without a block is ordinary memory, which may be gone */
+    SIM_TASK_WORDS = 8     /* SIM_MEMSET: src is a 32-bit value */
+};
 
 /* 64 bytes, so that a deep queue stays in the cache. Written by the submitter before tail moves, read by
  * whoever runs the task; when is rewritten by the engine with the modelled completion time. */
@@ -66,7 +87,7 @@ struct sim_task {
             char *dst;
             const char *src;
             size_t nbytes;
-            struct sim_block *dst_block; /* NULL: not memory that a DMA engine can reach */
+            struct sim_block *dst_block; /* NULL: not memory that the device knows */
             struct sim_block *src_block;
             uint32_t dst_gen;
             uint32_t src_gen;
@@ -79,7 +100,27 @@ struct sim_task {
             struct sim_event *event;
             struct sim_stream *on; /* NULL: any record of the event that completes */
             uint64_t seq;
+            uint32_t timeout_s; /* 0: none */
         } wait;
+        struct {
+            struct sim_callback *entry;
+        } callback;
+        struct {
+            struct sim_notify *notify;
+            uint32_t timeout_s;
+        } notify; /* SIM_NOTIFY_RECORD without timeout_s */
+        struct {
+            char *ptr;
+            struct sim_block *block;
+            uint64_t number;
+            uint32_t gen;
+            uint32_t flag;
+        } word; /* SIM_VALUE_WRITE, SIM_VALUE_WAIT */
+        struct {
+            struct sim_event *event;
+            uint64_t ticket;
+            uint32_t timeout_s;
+        } ipc; /* SIM_IPC_RECORD without timeout_s */
     };
 };
 _Static_assert(sizeof(struct sim_task) == 64, "one task, one cache line");
@@ -91,12 +132,17 @@ struct sim_failure { /* for the message of the next synchronisation */
     uint64_t nbytes;
     const void *dst;
     const void *src;
+    const char *task; /* what failed, when it was no copy */
 };
 
 struct sim_stream {
     atomic_uint magic;
     int32_t id;
     uint32_t flags;
+    uint32_t priority;
+    uint32_t attr[3]; /* overflow switch, custom tag, cache switch: kept for whoever asks */
+    bool stops;       /* ACL_STOP_ON_FAILURE was set on it */
+    atomic_bool told; /* the state callbacks know that it is being destroyed */
     bool is_default;
     bool running; /* an engine executes its front tasks */
     bool queued;  /* in an engine's ready list */
@@ -111,13 +157,28 @@ struct sim_stream {
     pthread_cond_t cv;
     uint64_t wake_at; /* smallest done that a sleeping thread waits for */
     uint64_t last_end_ns;
-    struct sim_failure failure;    /* code 0: none */
+    struct sim_failure failure;   /* code 0: none */
+    struct sim_group *group;      /* who processes its callbacks, or NULL */
+    atomic_uint n_aborts;         /* how often its work was dropped ... */
+    int32_t abort_code;           /* ... last with this code ... */
+    uint64_t abort_from;          /* ... from this task on */
+    uint32_t aborting;            /* calls that are dropping its work now */
+    bool device_abort;            /* one of them is aclrtDeviceTaskAbort */
+    uint64_t timer_seq, timer_ns; /* the front that has a time limit; see timer.c */
+    bool in_timer;
+    struct sim_stream *timer_next;
     struct sim_stream *dependents; /* streams whose front waits for this one, by dep_next */
     struct sim_stream *dep_next;
     struct sim_stream **dep_list; /* the list this stream is in, or NULL */
     struct sim_stream *ready_next;
     struct sim_stream *work_next;
     bool in_work;
+    uint32_t slot;                  /* in the set of ready.c, or SIM_NOT_READY */
+    uint32_t n_polls;               /* adversarial: unsuccessful queries in a row */
+    bool ending;                    /* virtual: its front copy has begun; its end event is in the set */
+    aclError end_code;              /* of that copy */
+    uint64_t end_ns;                /* of that copy */
+    struct sim_guard *guard;        /* race.c; NULL: nothing noted yet */
     struct sim_stream *prev, *next; /* the device's live streams */
     struct sim_stream *grave_next;
 };
@@ -140,8 +201,15 @@ struct sim_device {
     int32_t phys;  /* id before ASCEND_RT_VISIBLE_DEVICES renumbered */
     uint32_t refs; /* aclrtSetDevice minus aclrtResetDevice */
     uint32_t n_contexts;
-    uint32_t n_streams; /* user streams */
-    uint32_t n_hw_events;
+    uint32_t n_streams;    /* user streams */
+    uint32_t n_hw_events;  /* event ids in use ... */
+    uint32_t n_hw_pending; /* ... of these, by records that are not complete */
+    uint64_t *event_ids;
+    uint32_t next_event_id;
+    pthread_cond_t event_cv; /* an event id became free */
+    atomic_uint task_abort;  /* aclrtDeviceTaskAbort calls in progress */
+    uint32_t n_notifies;
+    uint32_t next_notify;
     uint32_t next_id;
     uint64_t ids[SIM_ID_WORDS];
     struct sim_context *primary;
@@ -157,6 +225,11 @@ struct sim_context {
     bool is_primary;
     struct sim_device *dev;
     struct sim_stream *stream; /* the default stream */
+    bool stops;                /* ACL_STOP_ON_FAILURE was set on one of its streams */
+    struct sim_failure halt;   /* the failure that stopped it; code 0: none */
+    int32_t halt_stream;       /* its stream's id */
+    atomic_int sticky;         /* halt.code once a synchronisation noticed it */
+    struct sim_group *host;    /* of the thread that runs its host functions, or NULL */
     struct sim_context *grave_next;
 };
 
@@ -167,14 +240,20 @@ struct sim_event {
     uint8_t mode;
     uint32_t flags;
     struct sim_device *dev;
-    atomic_ullong gen;      /* records submitted */
-    atomic_ullong done_gen; /* the latest gen that completed while being the latest */
-    atomic_uint n_waits;    /* unfinished StreamWaitEvent tasks */
+    struct sim_context *ctx;
+    int64_t id; /* hardware id, -1 before the first one; kept for GetEventId when given back */
+    bool holds_id;
+    uint32_t record_flag, wait_flag; /* 0: not used yet, else 1 + the flag that it is bound to */
+    struct sim_ipc *ipc;             /* shared with other processes, or NULL */
+    atomic_ullong gen;               /* records submitted */
+    atomic_ullong done_gen;          /* the latest gen that completed while being the latest */
+    atomic_uint n_waits;             /* unfinished StreamWaitEvent tasks */
     uint64_t n_done;
     struct sim_stream *rec_stream; /* latest record: (stream, seq) */
     uint64_t rec_seq;
     uint64_t stamp_ns;
     struct sim_stream *blocked; /* streams that wait for any record, by dep_next */
+    struct sim_order *order;    /* race.c: what the latest record comes after */
     struct sim_event *grave_next;
 };
 
@@ -208,7 +287,12 @@ struct sim_thread {
     struct sim_thread *next;
     uint32_t tid;
     uint32_t last_task_id;
+    uint32_t in_callback; /* stream callbacks that this thread runs */
+    enum sim_fn fn;       /* the latest call, for the log */
     struct sim_context *ctx;
+    uint32_t clock_epoch; /* clock.c */
+    uint32_t n_polls;     /* adversarial: queries of no stream in particular */
+    uint64_t clock_ns;    /* virtual: this thread's time */
     aclError last_error;
     char *pending;                   /* error text not read yet, or NULL */
     char *shown;                     /* what aclGetRecentErrMsg returned last */
@@ -218,6 +302,7 @@ struct sim_thread {
 };
 
 struct sim_thread *sim_thread_slow(void);
+void sim_called_in_callback(enum sim_fn fn); /* callback.c: a finding when the documents forbid it */
 extern _Thread_local struct sim_thread *sim_self __attribute__((visibility("hidden")));
 
 static inline struct sim_thread *sim_enter(enum sim_fn fn)
@@ -225,7 +310,10 @@ static inline struct sim_thread *sim_enter(enum sim_fn fn)
     struct sim_thread *self = sim_self != NULL ? sim_self : sim_thread_slow();
     atomic_ullong *count = &self->calls[fn];
 
+    self->fn = fn;
     atomic_store_explicit(count, atomic_load_explicit(count, memory_order_relaxed) + 1, memory_order_relaxed);
+    if (self->in_callback != 0)
+        sim_called_in_callback(fn);
     return self;
 }
 
@@ -256,19 +344,17 @@ const char *sim_fn_name(enum sim_fn fn);
 int64_t sim_calls(enum sim_fn fn, uint64_t tid); /* tid 0: all threads */
 void sim_calls_reset(void);
 
-/* --- faults (fault.c) -------------------------------------------------------------------------------- */
+/* --- faults on calls (fault.c) ----------------------------------------------------------------------- */
 
 extern atomic_uint sim_n_call_faults;
-extern atomic_uint sim_n_copy_faults;
-aclError sim_fault_call(enum sim_fn fn);          /* the code to return, or 0 */
-aclError sim_fault_copy(int32_t device, int dir); /* counts one started copy; its code, or 0 */
+aclError sim_fault_call(enum sim_fn fn); /* the code to return, or 0; see also fault.h */
 
-/* --- state and time (state.c) ------------------------------------------------------------------------ */
+/* --- state and time (state.c, clock.c) --------------------------------------------------------------- */
 
-void sim_once(void); /* reads the environment the first time */
-uint64_t sim_now_ns(void);
-void sim_sleep_until(uint64_t when_ns);                             /* sleeps, then spins for the last part */
-void sim_cond_init(pthread_cond_t *cv);                             /* on CLOCK_MONOTONIC */
+void sim_once(void);                    /* reads the environment the first time */
+uint64_t sim_now_ns(void);              /* monotonic; in virtual mode the calling thread's simulated time */
+void sim_sleep_until(uint64_t when_ns); /* sleeps, then spins for the last part; virtual: raises the time */
+void sim_cond_init(pthread_cond_t *cv); /* on CLOCK_MONOTONIC */
 bool sim_cond_wait_until(pthread_cond_t *cv, uint64_t deadline_ns); /* with sim.mu; false: deadline passed */
 
 /* In a loop that waits for another thread. */
@@ -319,7 +405,8 @@ void sim_submit_commit(struct sim_thread *self, struct sim_stream *s);
 void sim_stream_publish(struct sim_stream *s, uint64_t new_done); /* then sim_sched_run */
 void sim_sched_push(struct sim_stream *s);
 void sim_sched_run(void);
-bool sim_stream_wait(struct sim_stream *s, uint64_t target, uint64_t deadline_ns); /* false: too late */
+bool sim_stream_wait(struct sim_stream *s, uint64_t target,
+                     uint64_t deadline_ns);                  /* false: too late or aborted */
 void sim_stream_spin(struct sim_stream *s, uint64_t target); /* without sim.mu; a few microseconds */
 
 /* --- streams (stream.c) ------------------------------------------------------------------------------ */
@@ -332,6 +419,15 @@ aclError sim_timeout_check(int32_t timeout_ms, uint64_t *deadline_ns);
 /* --- events (event.c); with sim.mu held -------------------------------------------------------------- */
 
 void sim_event_recorded(struct sim_event *event, uint64_t gen, uint64_t when_ns);
+void sim_event_give_id(struct sim_event *event); /* eventid.c */
+/* Waits while every id is taken and some record of the device is going to give one back. 0 or 207007. */
+aclError sim_event_take_id(struct sim_event *event);
+/* Whether the kind of event takes a hardware id at all. */
+bool sim_event_needs_id(const struct sim_event *event);
+uint32_t sim_op_wait_timeout_s(void); /* eventtime.c; without sim.mu */
+/* A new event of any creation call, not counted as live yet; NULL without host memory. Without sim.mu. */
+struct sim_event *sim_event_new(struct sim_context *ctx, uint32_t flags, enum sim_event_mode mode);
+aclError sim_event_check(struct sim_event *event); /* also without sim.mu */
 
 /* --- engines (engine.c) ------------------------------------------------------------------------------ */
 
@@ -340,15 +436,24 @@ void sim_spend_submit(struct sim_device *dev); /* busy for link.submit_ns; witho
 /* With sim.mu held: takes the engine's link for nbytes, no earlier than ready_ns; the modelled end. */
 uint64_t sim_engine_charge(struct sim_engine *e, const struct aclsim_link *link, uint64_t ready_ns,
                            uint64_t nbytes);
+/* Without sim.mu: the front task's bytes, counts and faults in the calling thread, unpublished; its code. */
+/* *extra_ns: in the copy's modelled time, out what faults add to it. */
+aclError sim_engine_run_one(struct sim_stream *s, uint64_t seq, bool move, uint64_t *extra_ns);
+/* With sim.mu held, unlocked for the callbacks of a failure: publishes that task of a running stream. */
+void sim_engine_finish(struct sim_stream *s, uint64_t seq, aclError code);
 void sim_engine_queue(struct sim_engine *e, struct sim_stream *s); /* this and the next: sim.mu held */
 void sim_engine_unqueue(struct sim_engine *e, struct sim_stream *s);
 void sim_engine_wake(struct sim_engine *e);
 
-/* --- memory (memory.c) ------------------------------------------------------------------------------- */
+/* --- memory (location.c) ------------------------------------------------------------------------------- */
 
 /* Where ptr points: HOST or DEVICE with *ref filled; UNREGISTERED; or -1 for an address of a device that is
  * in no live block, which nobody may touch. */
 int sim_locate(struct sim_thread *self, const void *ptr, struct sim_ref *ref);
+
+/* --- the report (report.c) --------------------------------------------------------------------------- */
+
+void sim_report_init(void); /* reads its part of the environment; once */
 
 /* --- exception callbacks (exception.c) --------------------------------------------------------------- */
 

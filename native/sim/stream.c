@@ -6,12 +6,19 @@
 #include "sim/sim.h"
 
 /* The runtime reports success for these at once; something else than the host schedules them. */
-enum { NOT_HOST_SCHEDULED = ACL_STREAM_PERSISTENT | ACL_STREAM_DEVICE_USE_ONLY | ACL_STREAM_CPU_SCHEDULE };
+enum {
+    NOT_HOST_SCHEDULED = ACL_STREAM_PERSISTENT | ACL_STREAM_DEVICE_USE_ONLY | ACL_STREAM_CPU_SCHEDULE,
+    KNOWN_FLAGS = NOT_HOST_SCHEDULED | ACL_STREAM_FAST_LAUNCH | ACL_STREAM_FAST_SYNC | ACL_STREAM_HUGE
+};
 
 aclError sim_stream_check(struct sim_stream *s)
 {
     if (s == NULL || atomic_load_explicit(&s->magic, memory_order_acquire) == SIM_MAGIC_STREAM)
         return ACL_SUCCESS;
+    /* Before 9.1 the use of a destroyed handle is undefined; a defined code is what a program can be tested
+     * with. */
+    if (atomic_load_explicit(&s->magic, memory_order_relaxed) == SIM_MAGIC_DEAD)
+        sim_find(SIM_FOUND_STALE_HANDLE, "stream %p was used after its destruction", (void *)s);
     return sim_fail(ACL_ERROR_RT_INVALID_HANDLE, "EE1017", "stream %p was destroyed or is no stream",
                     (void *)s);
 }
@@ -33,8 +40,20 @@ aclError sim_timeout_check(int32_t timeout_ms, uint64_t *deadline_ns)
     return ACL_SUCCESS;
 }
 
-static aclError create(struct sim_thread *self, aclrtStream *stream, uint32_t flags)
+/* The default streams count: with one context, one less than the limit can be created
+ * (aclrtCreateStream, CANN 9.1 docs). */
+static uint32_t room(const struct sim_device *dev)
 {
+    uint32_t used = dev->n_streams + dev->n_contexts;
+
+    return used < sim_profile.max_streams ? sim_profile.max_streams - used : 0;
+}
+
+/* Larger priorities are lowered to the lowest, unknown flag bits are dropped (observed on the open runtime).
+ */
+static aclError create(struct sim_thread *self, aclrtStream *stream, uint32_t priority, uint32_t flags)
+{
+    enum { LEAST = 7 };
     struct sim_context *ctx;
     struct sim_stream *s = NULL;
 
@@ -43,27 +62,29 @@ static aclError create(struct sim_thread *self, aclrtStream *stream, uint32_t fl
     if (sim_need_context(self, &ctx) != 0)
         return ACL_ERROR_RT_CONTEXT_NULL;
     pthread_mutex_lock(&sim.mu);
-    if (ctx->dev->n_streams < sim_profile.max_streams)
-        s = sim_stream_new(ctx, flags, false);
+    if (room(ctx->dev) > 0)
+        s = sim_stream_new(ctx, flags & KNOWN_FLAGS, false);
+    if (s != NULL)
+        s->priority = priority < LEAST ? priority : LEAST;
     pthread_mutex_unlock(&sim.mu);
     if (s == NULL)
         return sim_fail(ACL_ERROR_RT_NO_STREAM_RESOURCE, "EE1023", "device %d has no stream left of %u",
                         ctx->dev->id, sim_profile.max_streams);
     *stream = s;
+    sim_state_created(s);
     return ACL_SUCCESS;
 }
 
 aclError aclrtCreateStream(aclrtStream *stream)
 {
     SIM_CALL(aclrtCreateStream);
-    return create(self, stream, 0);
+    return create(self, stream, 0, 0);
 }
 
 aclError aclrtCreateStreamWithConfig(aclrtStream *stream, uint32_t priority, uint32_t flag)
 {
     SIM_CALL(aclrtCreateStreamWithConfig);
-    (void)priority; /* clamped to 0..7 by the runtime; copies do not compete by priority */
-    return create(self, stream, flag);
+    return create(self, stream, priority, flag);
 }
 
 static aclError destroy(struct sim_thread *self, struct sim_stream *s, bool force)
@@ -77,6 +98,8 @@ static aclError destroy(struct sim_thread *self, struct sim_stream *s, bool forc
         return ACL_ERROR_RT_INVALID_HANDLE;
     if (sim_need_context(self, &ctx) != 0)
         return ACL_ERROR_RT_CONTEXT_NULL;
+    if (s->ctx == ctx)
+        sim_state_destroying(s);
     pthread_mutex_lock(&sim.mu);
     code = sim_stream_check(s); /* again: two threads may destroy it */
     if (code == 0)
@@ -108,32 +131,38 @@ static const char *task_name(const struct sim_task *t)
         return copies[t->dir];
     case SIM_MEMSET:
         return "MEMSET";
-    case SIM_WAIT:
-        return "STREAM_WAIT_EVENT";
     default:
-        return "EVENT_RECORD";
+        return sim_ext_name(t);
     }
 }
 
 aclError sim_stream_sync(struct sim_stream *s, uint64_t deadline_ns)
 {
+    uint32_t aborts = sim_stream_aborts(s);
     uint64_t target = atomic_load_explicit(&s->tail, memory_order_acquire);
     struct sim_failure failure = {0};
     const char *current = "none";
-    bool in_time;
+    bool in_time, dropped;
+    aclError code;
 
     if ((s->flags & NOT_HOST_SCHEDULED) != 0)
         return ACL_SUCCESS;
     sim_stream_spin(s, target);
     pthread_mutex_lock(&sim.mu);
     in_time = sim_stream_wait(s, target, deadline_ns);
-    if (in_time) {
+    dropped = s->aborting != 0 || sim_stream_aborts(s) != aborts;
+    if (in_time && s->ctx->halt.code == 0 && !dropped) {
         failure = s->failure;
         s->failure.code = 0;
-    } else {
+    } else if (!in_time && s->ring != NULL) {
         current = task_name(&s->ring[atomic_load_explicit(&s->done, memory_order_relaxed) & SIM_RING_MASK]);
     }
+    code = s->ctx->halt.code;
     pthread_mutex_unlock(&sim.mu);
+    if (dropped && (code = sim_stream_aborted(s, aborts, target)) != 0)
+        return code;
+    if (code != 0)
+        return sim_context_notice(s->ctx);
     if (!in_time)
         return sim_fail(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, "EE1002",
                         "stream %d of device %d did not end in time, its current task is %s", s->id,
@@ -186,13 +215,18 @@ aclError aclrtStreamQuery(aclrtStream stream, aclrtStreamStatus *status)
     if (status == NULL)
         return sim_fail_null("status");
     code = resolve(self, &s);
+    if (code == 0)
+        code = sim_context_usable(s->ctx);
     if (code != 0)
         return code;
+    sim_drive_poll(s, atomic_load_explicit(&s->tail, memory_order_acquire));
     done = atomic_load_explicit(&s->done, memory_order_acquire);
     if ((s->flags & NOT_HOST_SCHEDULED) != 0 || done >= atomic_load_explicit(&s->tail, memory_order_acquire))
         *status = ACL_STREAM_STATUS_COMPLETE;
     else
         *status = ACL_STREAM_STATUS_NOT_READY;
+    if (*status == ACL_STREAM_STATUS_COMPLETE && sim_guards())
+        sim_guard_seen(s, done);
     return ACL_SUCCESS;
 }
 

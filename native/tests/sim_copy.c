@@ -54,39 +54,6 @@ static void check_arguments(void)
     CHECK(device_holds(dev, N, 3));
 }
 
-/* What each pair of locations answers to the kinds 0..4, in the order H2H H2D D2H D2D DEFAULT. */
-static void check_kinds(void)
-{
-    enum { OKAY = 0, BAD = ACL_ERROR_RT_PARAM_INVALID, H2H = ACL_ERROR_RT_FEATURE_NOT_SUPPORT, DMA = -1 };
-    const struct {
-        char **src, **dst;
-        int want[5];
-    } rows[] = {
-        {&pin, &dev, {OKAY, OKAY, OKAY, OKAY, OKAY}},  {&dev, &pin, {OKAY, OKAY, OKAY, OKAY, OKAY}},
-        {&dev, &dev2, {OKAY, OKAY, OKAY, OKAY, OKAY}}, {&pin, &pin2, {H2H, H2H, H2H, H2H, H2H}},
-        {&heap, &dev, {BAD, OKAY, BAD, DMA, OKAY}},    {&dev, &heap, {BAD, BAD, OKAY, DMA, OKAY}},
-        {&pin, &heap, {H2H, OKAY, BAD, BAD, H2H}},     {&heap, &pin, {H2H, BAD, OKAY, BAD, H2H}},
-        {&heap, &heap2, {H2H, OKAY, OKAY, DMA, H2H}},
-    };
-    uint32_t seed = 100;
-
-    for (size_t r = 0; r < sizeof(rows) / sizeof(rows[0]); r++)
-        for (int kind = 0; kind < 5; kind++, seed += 2) {
-            char *src = *rows[r].src, *dst = *rows[r].dst, got[N];
-            int want = rows[r].want[kind];
-
-            fill(got, N, seed);
-            OK(aclrtMemcpy(src, N, got, N, ACL_MEMCPY_DEFAULT));
-            fill(got, N, seed + 1);
-            OK(aclrtMemcpy(dst, N, got, N, ACL_MEMCPY_DEFAULT));
-            CHECK_EQ(copy(dst, src, kind), want == DMA ? 0 : want);
-            /* An unpinned address given to the DMA engine as device memory: it faults. */
-            CHECK_EQ(aclrtSynchronizeStream(s), want == DMA ? ACL_ERROR_RT_TS_ERROR : 0);
-            OK(aclrtMemcpy(got, N, dst, N, ACL_MEMCPY_DEFAULT));
-            CHECK(holds(got, N, want == OKAY ? seed : seed + 1));
-        }
-}
-
 static atomic_int returned;
 
 static void *copy_ordinary(void *arg)
@@ -271,7 +238,6 @@ int main(void)
     heap = malloc(N);
     heap2 = malloc(N);
     check_arguments();
-    check_kinds();
     check_pageable_blocks();
     check_pageable();
     check_when_bytes_are_read();

@@ -143,7 +143,7 @@ static void check_callback_list(void)
     int before = atomic_load(&seen.calls);
 
     prepare(62);
-    CHECK_EQ(aclrtExceptionInfoCallbackRegister(NULL), ACL_ERROR_INVALID_PARAM);
+    CHECK_EQ(aclrtExceptionInfoCallbackRegister(NULL), ACL_ERROR_RT_PARAM_INVALID);
     OK(aclrtExceptionInfoCallbackRegister(on_exception));
     OK(aclrtExceptionInfoCallbackRegister(on_exception_too));
     CHECK(aclsim_fail_copy(0, ACLSIM_H2D, 1, ACL_ERROR_RT_TS_ERROR) > 0);

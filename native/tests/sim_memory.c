@@ -50,7 +50,7 @@ static void check_room(void)
     OK(aclrtFree(big));
     OK(aclrtGetMemInfo(ACL_HBM_MEM, &after, &total));
     CHECK_EQ(after, free_bytes);
-    CHECK_EQ(aclrtGetMemInfo((aclrtMemAttr)99, &after, &total), ACL_ERROR_INVALID_PARAM);
+    CHECK_EQ(aclrtGetMemInfo((aclrtMemAttr)99, &after, &total), ACL_ERROR_RT_INVALID_MEMORY_TYPE);
 }
 
 static void check_attributes(void)
