@@ -77,17 +77,18 @@ struct aclsim_counters {
 
 int aclsim_abi(void); /* ACLSIM_ABI */
 
-/* What is simulated: a chip (910, 310p, 310b, a2, a3, 950), a form (ep, rc) and a CANN release (8.0, 8.3, 8.5,
- * 9.0, 9.1), joined by '-', ',' or ' ' in any order; a part that is missing is that of a2-ep-9.1. "910b" is
- * a2 and "classic" is 8.0. Refused (-1) when there is no such chip in such a form or release, while a device
- * is set, and between aclInit and the finalisation. */
+/* What is simulated: a chip (910, 310p, 310b, a2, a3, 950), a form (ep, rc) and a CANN release
+ * (8.0, 8.3, 8.5, 9.0, 9.1), joined by '-', ',' or ' ' in any order; a part that is missing is that of
+ * a2-ep-9.1. "910b" is a2 and "classic" is 8.0. Refused (-1) when there is no such chip in such a form or
+ * release, while a device is set, and between aclInit and the finalisation. */
 int aclsim_set_profile(const char *name);
 int aclsim_get_profile(char *out, size_t nbytes); /* "a2-ep-9.1"; -1 when it does not fit */
 /* 1: the simulated release has this function. 0: it does not, and the function returns
  * ACL_ERROR_API_NOT_SUPPORT. -1: the simulator does not know it. A loader takes 0 as a missing symbol. */
 int aclsim_has_function(const char *name);
 
-/* Number of devices (1 to 64) before ASCEND_RT_VISIBLE_DEVICES. Refused (-1) while a device is set. Default: ACLSIM_DEVICES or 1. */
+/* Number of devices (1 to 64) before ASCEND_RT_VISIBLE_DEVICES. Refused (-1) while a device is set. Default:
+ * ACLSIM_DEVICES or 1. */
 int aclsim_set_device_count(uint32_t count);
 
 /* How queued work is executed. Refused (-1) while a device is set.
@@ -153,6 +154,7 @@ int64_t aclsim_fail_call(const char *name, uint64_t nth, int32_t code);
  *   register  code=207000      aclrtHostRegister and aclrtHostRegisterV2 return code
  *   slow      factor=X delay_us=N  a queued copy takes X times its modelled time and N microseconds more
  *   stall                      a queued copy does not end, and its engine is stuck, until the rule is removed
+ *                              (virtual mode: it takes 2 simulated seconds more; adversarial: no effect)
  *   lose      code=507010 name=    the device is lost: queued work fails, calls that need the device return
  *                              code, its status is abnormal; until the last reset, or aclrtResetDeviceForce
  *   sick      code=507054      a memory fault (507053 to 507057): copies fail until tasks are aborted and

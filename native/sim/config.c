@@ -145,7 +145,7 @@ static aclError ask_hooks(const char *path, const struct sim_json *ours, const s
     if (wish->has_seed && sim_config_seed(wish->seed) != 0)
         return bad_value(path, sim_json_get(ours, "seed"), "a seed, before a device is set");
     if (wish->faults != NULL && sim_config_faults(wish->faults) != 0)
-        return bad_value(path, sim_json_get(ours, "faults"), SIM_FAULT_FORMS);
+        return bad_value(path, sim_json_get(ours, "faults"), aclsim_fault_error());
     return ACL_SUCCESS;
 }
 

@@ -14,7 +14,6 @@
 #include "acl/abi.h"
 
 #define SIM_MODE_FORMS "threads, virtual or adversarial"
-#define SIM_FAULT_FORMS "fault rules separated by ';', or @ and a file of them (see aclsim.h)"
 
 /* 0, or -1 when the value is not accepted. config.c defines each weakly, refusing everything. They may run
  * inside sim_once, when the state of the simulator exists but no thread was recorded yet: they must not call
