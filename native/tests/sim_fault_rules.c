@@ -262,12 +262,27 @@ static aclrtDeviceStatus device_status(void)
 
 static void check_sick(void)
 {
+    aclrtErrorInfo info;
+
     add("sick code=507053 nth=2");
     OK(try_copy());
     CHECK_EQ(try_copy(), ACL_ERROR_RT_DEVICE_MEM_ERROR);
     CHECK_EQ(try_copy(), ACL_ERROR_RT_DEVICE_MEM_ERROR); /* and it stays */
+    OK(aclrtGetErrorVerbose(0, &info));
+    CHECK_EQ(info.errorType, ACL_RT_ERROR_MEMORY);
+    CHECK_EQ(info.tryRepair, 1);
+    CHECK_EQ(info.detail.uceInfo.arraySize, 1);
+    CHECK(info.detail.uceInfo.memUceInfoArray[0].addr == dev);
+    CHECK_EQ(info.detail.uceInfo.memUceInfoArray[0].len, N);
+    OK(aclrtRepairError(0, &info)); /* without the abort of its tasks before, it does not help */
+    CHECK_EQ(try_copy(), ACL_ERROR_RT_DEVICE_MEM_ERROR);
+    OK(aclrtGetErrorVerbose(0, &info));
+    CHECK_EQ(info.errorType, ACL_RT_ERROR_MEMORY);
+    CHECK_EQ(device_status(), ACL_RT_DEVICE_STATUS_NORMAL);
     CHECK_EQ(aclsim_clear_faults(), 0);
     OK(try_copy());
+    OK(aclrtGetErrorVerbose(0, &info));
+    CHECK_EQ(info.errorType, ACL_RT_NO_ERROR);
 }
 
 static void *wait_lost(void *stream)
