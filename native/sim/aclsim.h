@@ -13,6 +13,7 @@
  *   ACLSIM_MODE           threads (default), virtual or adversarial: see aclsim_set_mode
  *   ACLSIM_SEED           a whole number, for the choices of adversarial mode; default 0
  *   ACLSIM_GUARDS         0 or 1: see aclsim_set_guards
+ *   ACLSIM_STRICT         align: see aclsim_set_strict
  *   ACLSIM_FAULTS         fault rules, or @FILE with them; see aclsim_add_fault
  *   ACLSIM_TELL           1: each finding, the first time, is a line on standard error
  *   ACLSIM_REPORT         a file (- for standard error) that gets the report when the process ends; see

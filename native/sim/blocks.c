@@ -425,6 +425,8 @@ void sim_pinned_remove(struct sim_block *b)
 {
     unsigned long long state;
 
+    if (sim_guards())
+        sim_guard_free((const void *)b->base);
     pthread_mutex_lock(&mu);
     take_out(&pinned_live, b);
     pthread_mutex_unlock(&mu);

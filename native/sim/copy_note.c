@@ -1,36 +1,23 @@
 /* copy_note.c - what is reported about copies that work here but are slow, undocumented or lucky on hardware.
  *
- * Threads: any. Locks: none. Owns: the strictness, read from ACLSIM_STRICT once.
+ * Threads: any. Locks: none. Owns: the strictness.
  * Invariant: without strictness nothing here changes the result of a copy.
  */
 #include "sim/copy.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 enum { ALIGNMENT = 64 }; /* documented for both sides of aclrtMemcpyAsync up to CANN 9.0.1 */
 
-static atomic_int strict = -1; /* -1: not read yet */
+static atomic_bool strict;
 
-static bool is_strict(void)
+void sim_ask_strict(bool on)
 {
-    int now = atomic_load_explicit(&strict, memory_order_relaxed);
-
-    if (now < 0) {
-        const char *value = getenv("ACLSIM_STRICT");
-        int expected = -1;
-
-        now = value != NULL && strcmp(value, "align") == 0;
-        /* A set by another thread meanwhile wins. */
-        if (!atomic_compare_exchange_strong(&strict, &expected, now))
-            now = expected;
-    }
-    return now != 0;
+    atomic_store_explicit(&strict, on, memory_order_relaxed);
 }
 
 void aclsim_set_strict(int on)
 {
-    atomic_store_explicit(&strict, on != 0, memory_order_relaxed);
+    sim_once(); /* so that the environment does not come later */
+    sim_ask_strict(on != 0);
 }
 
 aclError sim_note_alignment(const void *dst, const void *src)
@@ -42,7 +29,7 @@ aclError sim_note_alignment(const void *dst, const void *src)
         sim_find(SIM_FOUND_UNALIGNED,
                  "aclrtMemcpyAsync from %p to %p: CANN %s documents %d-byte alignment of both addresses", src,
                  dst, sim_profile.cann_version, ALIGNMENT);
-    if (!is_strict())
+    if (!atomic_load_explicit(&strict, memory_order_relaxed))
         return ACL_SUCCESS;
     return sim_fail(
         ACL_ERROR_RT_PARAM_INVALID, "EE1001",

@@ -31,6 +31,12 @@ static void make_cv(void)
     sim_cond_init(&drive.cv);
 }
 
+/* The functions of aclsim.h come without a record of the calling thread. */
+static struct sim_thread *caller(void)
+{
+    return sim_self != NULL ? sim_self : sim_thread_slow();
+}
+
 /* --- mode --- */
 
 static void apply(int mode, uint64_t seed)
@@ -133,7 +139,7 @@ static bool idle(uint64_t real_ns)
 
 static bool wait_virtual(bool (*over)(void *arg), void *arg, struct sim_stream *need, uint64_t deadline_ns)
 {
-    struct sim_thread *self = sim_self;
+    struct sim_thread *self = caller();
     uint64_t now = sim_now_ns(), real_ns = 0, latest_ns = 0;
 
     while (!over(arg)) {
@@ -164,7 +170,7 @@ static bool wait_virtual(bool (*over)(void *arg), void *arg, struct sim_stream *
 static bool wait_adversarial(bool (*over)(void *arg), void *arg, struct sim_stream *need,
                              uint64_t deadline_ns)
 {
-    struct sim_thread *self = sim_self;
+    struct sim_thread *self = caller();
     bool known = need != NULL, quiet = false;
 
     while (!over(arg)) {
@@ -215,7 +221,7 @@ void sim_drive_catch_up(void)
     if (sim_mode() != ACLSIM_VIRTUAL)
         return;
     pthread_mutex_lock(&sim.mu);
-    catch_up(sim_self);
+    catch_up(caller());
     pthread_mutex_unlock(&sim.mu);
 }
 
@@ -246,11 +252,11 @@ static void poll_adversarial(struct sim_thread *self, struct sim_stream *s, uint
 static void poll(struct sim_stream *s, uint64_t target)
 {
     if (sim_mode() == ACLSIM_VIRTUAL) {
-        catch_up(sim_self);
+        catch_up(caller());
         if (unfinished(s, target))
             sim_raise_to(sim_now_ns() + POLL_NS);
     } else if (unfinished(s, target)) {
-        poll_adversarial(sim_self, s, target);
+        poll_adversarial(caller(), s, target);
     }
 }
 

@@ -30,6 +30,7 @@ static aclError fill_now(struct sim_thread *self, const struct filling *f)
             memcpy(at + i, &f->value, sizeof(f->value));
     else if (inside)
         memset(at, (int)f->value, f->nbytes);
+    sim_value_poll();
     if (ref.block != NULL)
         sim_block_unpin(ref.block);
     if (inside)

@@ -183,19 +183,16 @@ aclError aclrtFreeHost(void *host_ptr)
 /* Waits for what the device's streams have now. A failure stays for the synchronisation of its stream. */
 static void drain(struct sim_device *dev)
 {
-    uint64_t done, tail;
+    uint64_t tail;
     bool waited = true;
 
     pthread_mutex_lock(&sim.mu);
     while (waited) { /* the list may change while a wait lets go of sim.mu */
         waited = false;
         for (struct sim_stream *s = dev->streams; s != NULL && !waited; s = s->next) {
-            done = atomic_load_explicit(&s->done, memory_order_relaxed);
             tail = atomic_load_explicit(&s->tail, memory_order_relaxed);
-            if (done != tail) {
-                sim_stream_wait(s, tail, SIM_FOREVER);
-                waited = true;
-            }
+            waited = atomic_load_explicit(&s->done, memory_order_relaxed) != tail;
+            sim_stream_wait(s, tail, SIM_FOREVER); /* also tells who asks that the host knows */
         }
     }
     pthread_mutex_unlock(&sim.mu);

@@ -374,6 +374,8 @@ static void submit_copy(struct sim_stream *s, uint64_t seq, const struct sim_tas
     unsigned dst_found, src_found = UNFINISHED_WRITE;
     bool reported = false;
 
+    if ((t->flags & SIM_TASK_INDIRECT) != 0)
+        return; /* rows, or addresses that are not known yet: nothing is one range */
     dst.high = dst.low + t->copy.nbytes;
     src.high = src.low + t->copy.nbytes;
     pthread_mutex_lock(&mu);

@@ -5,6 +5,7 @@
  * Invariant: a value that is not valid keeps the default and is reported by every aclInit.
  */
 #include "sim/settings.h"
+#include "sim/copy.h"
 
 #include "sim/config.h"
 #include "sim/race.h"
@@ -234,6 +235,11 @@ static void read_hooks(void)
         env_refuse("ACLSIM_GUARDS", text, "0 or 1");
     else if (text != NULL)
         sim_guard_ask(*text == '1');
+    text = env_value("ACLSIM_STRICT");
+    if (text != NULL && strcmp(text, "align") != 0)
+        env_refuse("ACLSIM_STRICT", text, "align");
+    else if (text != NULL)
+        sim_ask_strict(true);
     text = env_value("ACLSIM_FAULTS");
     if (text != NULL && sim_config_faults(text) != 0)
         env_refuse("ACLSIM_FAULTS", text, aclsim_fault_error());

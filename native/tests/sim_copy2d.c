@@ -137,6 +137,23 @@ static void check_dropped(void)
     OK(aclrtDestroyStreamForce(doomed));
 }
 
+/* The mode that spoils destinations leaves what is between the rows alone. */
+static void check_adversarial(void)
+{
+    OK(aclrtResetDevice(0));
+    OK(aclsim_set_mode(ACLSIM_ADVERSARIAL, 1));
+    OK(aclrtSetDevice(0));
+    s = stream_new();
+    dev = device_alloc(N);
+    fill(pin, N, 11);
+    OK(aclrtMemcpy(dev, N, pin, N, ACL_MEMCPY_DEFAULT));
+    memset(pin, 12, N);
+    OK(rows(pin, dev, ACL_MEMCPY_DEFAULT));
+    OK(aclrtSynchronizeStream(s));
+    CHECK(arrived(pin, 11, 12));
+    OK(aclrtResetDevice(0));
+}
+
 int main(void)
 {
     OK(aclInit(NULL));
@@ -152,6 +169,7 @@ int main(void)
     check_pageable();
     check_fault();
     check_dropped();
+    check_adversarial();
     free(heap);
     return 0;
 }

@@ -66,6 +66,7 @@ static void bad_values_are_refused(void)
         refused("ACLSIM_DEVICE_MEMORY", sizes[i], "bytes as a whole number above 0, or one with KiB");
     for (size_t i = 0; i < sizeof(links) / sizeof(links[0]); i++)
         refused("ACLSIM_LINK", links[i], "h2d, d2h and d2d in bytes per second");
+    refused("ACLSIM_STRICT", "yes", "align");
 }
 
 int main(void)
