@@ -1,4 +1,5 @@
-/* config.c - the configuration file of aclInit. The object under "aclsim" is ours, the rest is CANN's.
+/* config.c - the configuration file of aclInit. The object under "aclsim" is ours, the rest is CANN's, of
+ * which the error scope, the device limits and the default device have an effect here.
  *
  * Threads: see config.h. Locks: sim.mu while applying. Owns: nothing.
  * Invariant: see config.h.
@@ -31,6 +32,11 @@ __attribute__((weak)) int sim_config_faults(const char *rules)
 {
     (void)rules;
     return -1;
+}
+
+__attribute__((weak)) void sim_guard_ask(int on)
+{
+    (void)on;
 }
 
 /* --- the file --- */
@@ -126,7 +132,7 @@ static aclError read_wish(const char *path, const struct sim_json *value, struct
     } else if (strcmp(key, "seed") == 0) {
         wish->has_seed = true;
         if (!sim_parse_whole(value->text, &wish->seed))
-            return bad_value(path, value, "a whole number below 2 to the power of 64");
+            return bad_value(path, value, SIM_SEED_FORMS);
     } else if (strcmp(key, "faults") == 0) {
         wish->faults = value->text;
     } else {
@@ -140,10 +146,10 @@ static aclError read_wish(const char *path, const struct sim_json *value, struct
 
 static aclError ask_hooks(const char *path, const struct sim_json *ours, const struct wish *wish)
 {
-    if (wish->mode != NULL && sim_config_mode(wish->mode) != 0)
-        return bad_value(path, sim_json_get(ours, "mode"), SIM_MODE_FORMS);
     if (wish->has_seed && sim_config_seed(wish->seed) != 0)
         return bad_value(path, sim_json_get(ours, "seed"), "a seed, before a device is set");
+    if (wish->mode != NULL && sim_config_mode(wish->mode) != 0)
+        return bad_value(path, sim_json_get(ours, "mode"), SIM_MODE_FORMS);
     if (wish->faults != NULL && sim_config_faults(wish->faults) != 0)
         return bad_value(path, sim_json_get(ours, "faults"), aclsim_fault_error());
     return ACL_SUCCESS;
@@ -214,6 +220,70 @@ static aclError read_scope(const char *path, const struct sim_json *root, bool *
                     "%s: err_msg_mode is neither the text \"0\" (per thread) nor \"1\" (per process)", path);
 }
 
+/* --- CANN's own keys that change what a transfer program sees --- */
+
+static aclError bad_key(const char *path, const char *key, const char *accepted)
+{
+    return sim_fail(ACL_ERROR_FAILURE, "EH0004", "%s: %s is not valid; accepted: %s", path, key, accepted);
+}
+
+/* One limit, in bytes. A chip without it ignores it (open runtime). */
+static aclError apply_limit(const char *path, const struct sim_json *parent, const char *key,
+                            aclrtDeviceLimit limit, bool strict)
+{
+    const struct sim_json *value = sim_json_get(parent, key);
+    uint64_t nbytes;
+    aclError code;
+
+    if (value == NULL)
+        return ACL_SUCCESS;
+    if (value->kind != SIM_JSON_NUMBER || !sim_parse_whole(value->text, &nbytes))
+        return bad_key(path, key, "a whole number of bytes");
+    code = sim_limit_set(limit, nbytes);
+    if (code != ACL_ERROR_RT_PARAM_INVALID || !strict)
+        return ACL_SUCCESS;
+    return sim_fail(code, "EE1003", "%s: %s cannot be %llu", path, key, (unsigned long long)nbytes);
+}
+
+static aclError apply_limits(const char *path, const struct sim_json *root)
+{
+    const struct sim_json *stack = sim_json_get(root, "StackSize");
+    const struct {
+        const struct sim_json *parent;
+        const char *key;
+        aclrtDeviceLimit limit;
+        bool strict; /* a stack outside of its range is passed over, a buffer is not (open runtime) */
+    } rows[] = {
+        {stack, "aicore_stack_size", ACL_RT_DEV_LIMIT_SIMD_STACK_SIZE, false},
+        {stack, "simt_stack_size", ACL_RT_DEV_LIMIT_SIMT_STACK_SIZE, false},
+        {stack, "simt_divergence_stack_size", ACL_RT_DEV_LIMIT_SIMT_DVG_WARP_STACK_SIZE, false},
+        {root, "simd_printf_fifo_size_per_core", ACL_RT_DEV_LIMIT_SIMD_PRINTF_FIFO_SIZE_PER_CORE, true},
+        {root, "simt_printf_fifo_size", ACL_RT_DEV_LIMIT_SIMT_PRINTF_FIFO_SIZE, true},
+    };
+    aclError code = ACL_SUCCESS;
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]) && code == 0; i++)
+        code = apply_limit(path, rows[i].parent, rows[i].key, rows[i].limit, rows[i].strict);
+    return code;
+}
+
+/* A decimal text without leading zeros (aclInit, CANN 9.1 docs); after the number of devices is known. */
+static aclError apply_default_device(const char *path, const struct sim_json *root)
+{
+    const struct sim_json *value = sim_json_get(sim_json_get(root, "defaultDevice"), "default_device");
+    uint64_t device;
+
+    if (value == NULL)
+        return ACL_SUCCESS;
+    if (value->kind != SIM_JSON_STRING || !sim_parse_whole(value->text, &device) || device > INT32_MAX ||
+        (value->text[0] == '0' && value->text[1] != '\0'))
+        return bad_key(path, "defaultDevice.default_device", "a device id as a text, such as \"0\"");
+    if (sim_check_device((int32_t)device) != 0)
+        return ACL_ERROR_RT_INVALID_DEVICEID;
+    sim_set_default_device((int32_t)device);
+    return ACL_SUCCESS;
+}
+
 aclError sim_config_apply(const char *path, const char *text, size_t nbytes)
 {
     struct sim_json *root = NULL;
@@ -232,6 +302,10 @@ aclError sim_config_apply(const char *path, const char *text, size_t nbytes)
     ours = sim_json_get(root, "aclsim");
     if (code == 0 && ours != NULL)
         code = apply_ours(path, ours);
+    if (code == 0)
+        code = apply_limits(path, root);
+    if (code == 0)
+        code = apply_default_device(path, root);
     if (code == 0)
         sim_error_scope(by_process);
     sim_json_free(root);

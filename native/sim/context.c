@@ -18,9 +18,38 @@ struct sim_context *sim_current(struct sim_thread *self)
     return ctx;
 }
 
+static atomic_int default_device = -1;
+
+void sim_set_default_device(int32_t device)
+{
+    atomic_store(&default_device, device);
+}
+
+/* As if the thread had called aclrtSetDevice (the count is assumed); no state callback is told. */
+static struct sim_context *enter_default(struct sim_thread *self)
+{
+    int32_t id = atomic_load(&default_device);
+    struct sim_device *dev;
+
+    if (id < 0)
+        return NULL;
+    dev = &sim.dev[id];
+    pthread_mutex_lock(&sim.mu);
+    if (dev->primary == NULL)
+        dev->primary = sim_context_new(dev, true);
+    if (dev->primary != NULL) {
+        dev->refs++;
+        self->ctx = dev->primary;
+    }
+    pthread_mutex_unlock(&sim.mu);
+    return sim_current(self);
+}
+
 aclError sim_need_context(struct sim_thread *self, struct sim_context **ctx)
 {
     *ctx = sim_current(self);
+    if (*ctx == NULL)
+        *ctx = enter_default(self);
     if (*ctx != NULL)
         return ACL_SUCCESS;
     return sim_fail(ACL_ERROR_RT_CONTEXT_NULL, "EE1018",

@@ -39,6 +39,7 @@ int aclsim_set_link(int32_t device, const struct aclsim_link *link)
     if (link == NULL || (device != -1 && !good_device(device)))
         return -1;
     pthread_mutex_lock(&sim.mu);
+    sim_forget_link();
     for (int32_t d = 0; d < SIM_MAX_DEVICES; d++)
         if (device == -1 || device == d) {
             sim.dev[d].link = *link;

@@ -33,12 +33,16 @@ static uint64_t value_of(int limit) /* mu held */
     return is_set[limit] ? values[limit] : limits[limit].fallback;
 }
 
-/* 0 when this chip has the limit. */
+static bool has_limit(aclrtDeviceLimit limit)
+{
+    return sim_profile.simd_stack_max != 0 && (!limits[limit].simt || sim_profile.chip == SIM_CHIP_950);
+}
+
 static aclError check_limit(aclrtDeviceLimit limit)
 {
     if ((int)limit < 0 || (int)limit >= N_LIMITS)
         return sim_fail(ACL_ERROR_INVALID_PARAM, "EH0007", "limit %d, expected value: [0, 4]", (int)limit);
-    if (sim_profile.simd_stack_max == 0 || (limits[limit].simt && sim_profile.chip != SIM_CHIP_950))
+    if (!has_limit(limit))
         return sim_fail_quiet(ACL_ERROR_RT_FEATURE_NOT_SUPPORT);
     return ACL_SUCCESS;
 }
@@ -61,6 +65,17 @@ static aclError store(aclrtDeviceLimit limit, uint64_t value) /* mu held; 0 or 1
     return ACL_SUCCESS;
 }
 
+aclError sim_limit_set(aclrtDeviceLimit limit, uint64_t value)
+{
+    aclError code = has_limit(limit) ? ACL_SUCCESS : ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+
+    pthread_mutex_lock(&mu);
+    if (code == 0)
+        code = store(limit, value);
+    pthread_mutex_unlock(&mu);
+    return code;
+}
+
 /* The runtime does this on device 0, which docs say has to be visible; its code does not ask for that. */
 aclError aclrtDeviceSetLimit(aclrtDeviceLimit limit, size_t value)
 {
@@ -73,9 +88,7 @@ aclError aclrtDeviceSetLimit(aclrtDeviceLimit limit, size_t value)
     code = check_limit(limit);
     if (code != 0)
         return code;
-    pthread_mutex_lock(&mu);
-    code = store(limit, value);
-    pthread_mutex_unlock(&mu);
+    code = sim_limit_set(limit, value);
     if (code != 0)
         return sim_fail(code, "EE1003", "limit %d cannot be %zu", (int)limit, value);
     return ACL_SUCCESS;

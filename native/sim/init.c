@@ -66,6 +66,13 @@ aclError aclInit(const char *config_path)
     return code;
 }
 
+static void finalize_locked(void) /* devices stay as they are (observed on the open runtime) */
+{
+    count = 0;
+    finalized = true;
+    sim_set_default_device(-1);
+}
+
 aclError aclFinalize(void)
 {
     SIM_CALL(aclFinalize);
@@ -73,8 +80,7 @@ aclError aclFinalize(void)
 
     pthread_mutex_lock(&init_mu);
     if (!finalized) { /* also before the first aclInit (observed on the open runtime) */
-        finalized = true;
-        count = 0;
+        finalize_locked();
         code = ACL_SUCCESS;
     }
     pthread_mutex_unlock(&init_mu);
@@ -90,7 +96,7 @@ aclError aclFinalizeReference(uint64_t *ref_count)
     if (count == 0)
         code = ACL_ERROR_REPEAT_FINALIZE; /* also before the first aclInit (open runtime) */
     else if (--count == 0)
-        finalized = true;
+        finalize_locked();
     if (ref_count != NULL)
         *ref_count = count;
     pthread_mutex_unlock(&init_mu);

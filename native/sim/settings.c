@@ -171,6 +171,11 @@ void sim_follow_profile(void)
         sim_use_link(text);
 }
 
+void sim_forget_link(void)
+{
+    link_text[0] = '\0';
+}
+
 /* --- visible devices --- */
 
 const char *sim_visible_fault(void)
@@ -220,16 +225,17 @@ void sim_use_devices(uint32_t count)
 
 /* --- the environment --- */
 
+/* The seed first, since a mode starts with it. */
 static void read_hooks(void)
 {
-    const char *text = env_value("ACLSIM_MODE");
+    const char *text = env_value("ACLSIM_SEED");
     uint64_t seed = 0;
 
+    if (text != NULL && (!sim_parse_whole(text, &seed) || sim_config_seed(seed) != 0))
+        env_refuse("ACLSIM_SEED", text, SIM_SEED_FORMS);
+    text = env_value("ACLSIM_MODE");
     if (text != NULL && sim_config_mode(text) != 0)
         env_refuse("ACLSIM_MODE", text, SIM_MODE_FORMS);
-    text = env_value("ACLSIM_SEED");
-    if (text != NULL && (!sim_parse_whole(text, &seed) || sim_config_seed(seed) != 0))
-        env_refuse("ACLSIM_SEED", text, "a whole number below 2 to the power of 64");
     text = env_value("ACLSIM_GUARDS");
     if (text != NULL && strcmp(text, "0") != 0 && strcmp(text, "1") != 0)
         env_refuse("ACLSIM_GUARDS", text, "0 or 1");

@@ -35,6 +35,7 @@ void sim_use_devices(uint32_t count);
 /* Remembers the text, because "chip" follows the profile. */
 void sim_use_link(const char *text);
 void sim_follow_profile(void);
+void sim_forget_link(void); /* a control function set another one */
 /* Why no device is visible, for the texts of the calls that meet it; NULL when that is not so. */
 const char *sim_visible_fault(void);
 

@@ -314,6 +314,10 @@ void sim_error_scope(bool by_process); /* whose texts aclGetRecentErrMsg returns
 /* --- devices (device.c) and contexts (context.c) ----------------------------------------------------- */
 
 aclError sim_check_device(int32_t device); /* 0 or 107001 with text */
+/* Without text: 0, 107000 for a value outside of its range, 207000 when the chip has no such limit. */
+aclError sim_limit_set(aclrtDeviceLimit limit, uint64_t value);
+/* The device that a thread without context gets; -1: none. */
+void sim_set_default_device(int32_t device);
 /* sim.mu held. NULL: out of host memory or address space. */
 struct sim_context *sim_context_new(struct sim_device *dev, bool is_primary);
 /* sim.mu held, unlocked while streams drain. The handle is dead from the start. */

@@ -86,6 +86,13 @@ static void files_are_checked(void)
         {"{\"a\":\"\n\"}", ACL_ERROR_PARSE_FILE, "a control character"},
         {"{\"err_msg_mode\": 1}", ACL_ERROR_INVALID_PARAM, "err_msg_mode"},
         {"{\"err_msg_mode\": \"2\"}", ACL_ERROR_INVALID_PARAM, "err_msg_mode"},
+        {"{\"StackSize\": {\"aicore_stack_size\": \"1\"}}", ACL_ERROR_FAILURE,
+         "aicore_stack_size is not valid"},
+        {"{\"StackSize\": {\"simt_stack_size\": 1}}", 0, NULL}, /* not on this chip */
+        {"{\"simd_printf_fifo_size_per_core\": 1}", ACL_ERROR_RT_PARAM_INVALID, "cannot be 1"},
+        {"{\"defaultDevice\": {\"default_device\": 0}}", ACL_ERROR_FAILURE, "as a text"},
+        {"{\"defaultDevice\": {\"default_device\": \"00\"}}", ACL_ERROR_FAILURE, "as a text"},
+        {"{\"defaultDevice\": {\"default_device\": \"1\"}}", ACL_ERROR_RT_INVALID_DEVICEID, "device 1"},
         {"{\"aclsim\": 1}", ACL_ERROR_FILE_ATTR_INVALID, "aclsim is no object"},
         {"{\"aclsim\": {\"speed\": 1}}", ACL_ERROR_FILE_ATTR_INVALID, "aclsim.speed is unknown"},
         {"{\"aclsim\": {\"devices\": 0}}", ACL_ERROR_FILE_ATTR_INVALID,
@@ -154,6 +161,38 @@ static void values_come_before_the_device(const void *arg)
     CHECK(message_has("a device is set"));
     OK(aclrtResetDevice(0));
     OK(aclInit(path));
+}
+
+static void *needs_no_set_device(void *arg)
+{
+    int32_t device = 9;
+
+    (void)arg;
+    OK(aclrtGetDevice(&device));
+    CHECK_EQ(device, 1);
+    OK(aclrtFreeHost(pinned_alloc(64)));
+    OK(aclrtResetDevice(1));
+    return NULL;
+}
+
+static void cann_keys_work(const void *arg)
+{
+    size_t nbytes = 0;
+    int32_t device;
+
+    (void)arg;
+    put("{\"aclsim\": {\"devices\": 2}, \"defaultDevice\": {\"default_device\": \"1\"},"
+        " \"StackSize\": {\"aicore_stack_size\": 65536}}");
+    OK(aclInit(path));
+    OK(aclrtDeviceGetLimit(ACL_RT_DEV_LIMIT_SIMD_STACK_SIZE, &nbytes));
+    CHECK_EQ(nbytes, 65536);
+    in_thread(needs_no_set_device, NULL);
+    OK(aclrtSetDevice(0)); /* goes before the default */
+    OK(aclrtGetDevice(&device));
+    CHECK_EQ(device, 0);
+    OK(aclrtResetDevice(0));
+    OK(aclFinalize());
+    CHECK_EQ(aclrtGetDevice(&device), ACL_ERROR_RT_CONTEXT_NULL);
 }
 
 static void *fails_elsewhere(void *arg)
@@ -272,6 +311,11 @@ static void chip_link_follows_the_profile(const void *arg)
     OK(aclsim_set_profile("310b"));
     OK(aclsim_get_link(0, &small));
     CHECK(small.h2d_bytes_per_s > 0 && small.h2d_bytes_per_s < big.h2d_bytes_per_s);
+    small.h2d_bytes_per_s = 7000000;
+    OK(aclsim_set_link(-1, &small));
+    OK(aclsim_set_profile("a2"));
+    OK(aclsim_get_link(0, &big));
+    CHECK_EQ(big.h2d_bytes_per_s, 7000000); /* set by hand: no longer the chip's */
 }
 
 int main(void)
@@ -279,6 +323,7 @@ int main(void)
     static const char *const bad[][2] = {{"ACLSIM_PROFILE", "a9"},
                                          {"ACLSIM_MODE", "sideways"},
                                          {"ACLSIM_SEED", "x"},
+                                         {"ACLSIM_GUARDS", "2"},
                                          {"ACLSIM_FAULTS", "sideways"}};
     int fd = mkstemp(path);
 
@@ -290,6 +335,7 @@ int main(void)
     in_child(values_come_before_the_device, NULL);
     in_child(texts_by_process, NULL);
     in_child(odd_files, NULL);
+    in_child(cann_keys_work, NULL);
     visible_devices_are_renumbered();
     in_child(profile_variable, "310p-rc-8.0");
     in_child(chip_link_follows_the_profile, NULL);
