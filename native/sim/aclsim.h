@@ -155,6 +155,7 @@ int64_t aclsim_fail_call(const char *name, uint64_t nth, int32_t code);
  *   register  code=207000      aclrtHostRegister and aclrtHostRegisterV2 return code
  *   slow      factor=X delay_us=N  a queued copy takes X times its modelled time and N microseconds more
  *   stall                      a queued copy does not end, and its engine is stuck, until the rule is removed
+ *                              (virtual mode: it takes 2 simulated seconds more; adversarial: no effect)
  *   lose      code=507010 name=    the device is lost: queued work fails, calls that need the device return
  *                              code, its status is abnormal; until the last reset, or aclrtResetDeviceForce
  *   sick      code=507054      a memory fault (507053 to 507057): copies fail until tasks are aborted and

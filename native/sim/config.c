@@ -151,7 +151,7 @@ static aclError ask_hooks(const char *path, const struct sim_json *ours, const s
     if (wish->mode != NULL && sim_config_mode(wish->mode) != 0)
         return bad_value(path, sim_json_get(ours, "mode"), SIM_MODE_FORMS);
     if (wish->faults != NULL && sim_config_faults(wish->faults) != 0)
-        return bad_value(path, sim_json_get(ours, "faults"), SIM_FAULT_FORMS);
+        return bad_value(path, sim_json_get(ours, "faults"), aclsim_fault_error());
     return ACL_SUCCESS;
 }
 

@@ -16,7 +16,6 @@
 
 #define SIM_MODE_FORMS "threads, virtual or adversarial"
 #define SIM_SEED_FORMS "a whole number from 0 to 18446744073709551615"
-#define SIM_FAULT_FORMS "fault rules separated by ';', or @ and a file of them (see aclsim.h)"
 
 /* 0, or -1 when the value is not accepted. config.c defines each weakly, refusing everything. They may run
  * inside sim_once, when the state of the simulator exists but no thread was recorded yet: they must not call

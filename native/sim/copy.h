@@ -45,8 +45,7 @@ size_t sim_room(struct sim_ref ref, const void *ptr);
 /* Bytes between the first and the last one of the rows. SIZE_MAX: more than the address space. */
 size_t sim_rows_span(size_t pitch, size_t width, size_t height);
 
-/* Whether a copy that `from` runs may touch memory of `to`. */
-bool sim_peer_enabled(int32_t from, int32_t to);
+/* Whether a copy on dev may touch the memory of both sides; see peer.h. */
 bool sim_copy_reaches(const struct sim_device *dev, const struct sim_copy *c);
 
 /* --- immediate copies (copy_now.c) --- */
@@ -56,6 +55,10 @@ aclError sim_copy_now(const struct sim_copy *c, const struct sim_rows *rows, str
 
 /* --- queued copies (copy_queue.c) --- */
 
+/* 0, or the code with which a stopped context refuses work; and the word of a wait may have changed. Both are
+ * of the files about streams; what is here does nothing and gives way to them. */
+int sim_context_usable(struct sim_context *ctx);
+void sim_value_poll(void);
 /* Whether the context takes copies and fills for this stream now: the last check before a submission. */
 aclError sim_may_submit(const struct sim_stream *s, struct sim_context *ctx);
 /* Splits into tasks of the size that one descriptor can carry. When the stream is closed meanwhile, what was

@@ -82,6 +82,7 @@ aclError sim_copy_now(const struct sim_copy *c, const struct sim_rows *rows, str
         return range_error("source", c->src, src_span);
     }
     move_now(c, rows, dev, sim_direction(c));
+    sim_value_poll();
     unpin(c->src_ref);
     unpin(c->dst_ref);
     return ACL_SUCCESS;

@@ -15,6 +15,16 @@ aclError sim_closed_meanwhile(struct sim_stream *s)
                     (void *)s);
 }
 
+__attribute__((weak)) int sim_context_usable(struct sim_context *ctx)
+{
+    (void)ctx;
+    return ACL_SUCCESS;
+}
+
+__attribute__((weak)) void sim_value_poll(void)
+{
+}
+
 aclError sim_may_submit(const struct sim_stream *s, struct sim_context *ctx)
 {
     aclError code = sim_stream_own(s, ctx);

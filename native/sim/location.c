@@ -5,6 +5,7 @@
  * Invariant: a pair of locations answers a kind the same way in every copy function.
  */
 #include "sim/copy.h"
+#include "sim/peer.h"
 #include "sim/register.h"
 
 #include <stdio.h>
@@ -73,13 +74,6 @@ size_t sim_rows_span(size_t pitch, size_t width, size_t height)
     if (__builtin_mul_overflow(pitch, height - 1, &span) || __builtin_add_overflow(span, width, &span))
         return SIZE_MAX;
     return span;
-}
-
-__attribute__((weak)) bool sim_peer_enabled(int32_t from, int32_t to)
-{
-    (void)from;
-    (void)to;
-    return true;
 }
 
 static bool reaches(const struct sim_device *dev, struct sim_ref ref)
