@@ -157,9 +157,6 @@ aclError aclrtDestroyEvent(aclrtEvent handle)
 
 /* --- on a stream --- */
 
-/* Of an operation that an event, once used with one value, must always be used with. */
-enum { NOT_BOUND = 0 };
-
 static aclError no_device_only(const struct sim_event *event)
 {
     if ((event->flags & ACL_EVENT_DEVICE_USE_ONLY) == 0)
@@ -178,22 +175,13 @@ static aclError check_external(const struct sim_event *event, uint32_t flag)
     return ACL_SUCCESS;
 }
 
-/* sim.mu held. */
-static bool bind_flag(uint32_t *bound, uint32_t flag)
+/* An event that was used with one flag must always be used with it. bound: 0 before, then 1 + the flag. */
+static aclError check_bound(atomic_uint *bound, uint32_t flag)
 {
-    if (*bound == NOT_BOUND)
-        *bound = flag + 1;
-    return *bound == flag + 1;
-}
+    unsigned seen = atomic_load_explicit(bound, memory_order_relaxed);
 
-static aclError check_bound(uint32_t *bound, uint32_t flag)
-{
-    bool same;
-
-    pthread_mutex_lock(&sim.mu);
-    same = bind_flag(bound, flag);
-    pthread_mutex_unlock(&sim.mu);
-    if (same)
+    if (seen == flag + 1 || (seen == 0 && atomic_compare_exchange_strong(bound, &seen, flag + 1)) ||
+        seen == flag + 1)
         return ACL_SUCCESS;
     return sim_fail(ACL_ERROR_RT_PARAM_INVALID, "EE1018",
                     "the event was used with another flag than %u before", flag);

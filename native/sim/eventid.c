@@ -54,7 +54,9 @@ aclError sim_event_take_id(struct sim_event *event)
     while (!take(dev, &event->id)) {
         if (event->mode == SIM_EVENT_FLAG || dev->n_hw_pending == 0)
             return ACL_ERROR_RT_NO_EVENT_RESOURCE;
+        dev->n_id_waits++;
         (void)sim_drive_wait(has_id, dev, NULL, &dev->event_cv, SIM_FOREVER);
+        dev->n_id_waits--;
     }
     event->holds_id = true;
     dev->n_hw_pending += event->mode != SIM_EVENT_FLAG;
@@ -71,6 +73,8 @@ void sim_event_give_id(struct sim_event *event)
     dev->event_ids[event->id / 64] &= ~(UINT64_C(1) << (event->id % 64));
     dev->n_hw_events--;
     dev->n_hw_pending -= event->mode != SIM_EVENT_FLAG;
+    if (dev->n_id_waits == 0)
+        return;
     pthread_cond_broadcast(&dev->event_cv);
     sim_drive_wake();
 }

@@ -2,8 +2,9 @@
  *
  * Threads: any; plus one poller, started when the first stream waits for a record that is not complete.
  * Locks:   sim.mu; the shared page is atomic, because other processes do not take our locks.
- * Owns:    the mappings. The file has a random name, is the user's only, and is unlinked by the process that
- *          made it when it destroys the event or exits; what is open elsewhere stays usable.
+ * Owns:    the mappings, and the open memory file of each event that this process made. It has no name, so
+ * that nothing is left of a process that is killed; others of the same user open it through /proc while it is
+ *          open here. What is open elsewhere stays usable.
  * Invariant: a record has a ticket, in the order of the calls in all processes; slots[ticket % SLOTS] is at
  *          least the ticket when the record is complete.
  */
@@ -27,7 +28,7 @@ enum { SLOTS = 256, NAME_BYTES = 40 };
 #define TAG UINT64_C(0x31564543504d4953)
 
 struct shared {
-    uint64_t tag;
+    uint64_t key;          /* random; the handle has it, too */
     atomic_ullong tickets; /* of the latest record; 0: none */
     atomic_uint pulse;     /* a futex: changes with every completion */
     atomic_ullong slots[SLOTS];
@@ -35,6 +36,7 @@ struct shared {
 
 struct handle { /* what is inside of an aclrtIpcEventHandle */
     uint64_t tag;
+    uint64_t key;
     char name[NAME_BYTES];
 };
 _Static_assert(sizeof(struct handle) <= sizeof(aclrtIpcEventHandle), "the handle has 64 bytes");
@@ -42,7 +44,7 @@ _Static_assert(sizeof(struct handle) <= sizeof(aclrtIpcEventHandle), "the handle
 struct sim_ipc {
     struct shared *map;
     char name[NAME_BYTES];
-    pid_t made_by; /* 0: opened */
+    int fd; /* -1: opened */
     bool closed;
     uint32_t n_users;           /* tasks and calls that look at map */
     struct sim_stream *waiting; /* by dep_next */
@@ -81,52 +83,51 @@ static struct shared *map_file(int fd)
     return map != MAP_FAILED ? map : NULL;
 }
 
-static struct shared *make_page(char *name)
+static struct shared *make_page(char *name, int *fd)
 {
     struct shared *map = NULL;
     uint64_t random = 0;
-    int fd;
 
     if (getrandom(&random, sizeof(random), 0) != (ssize_t)sizeof(random))
         return NULL;
-    snprintf(name, NAME_BYTES, "/aclsim-event-%016llx", (unsigned long long)random);
-    fd = shm_open(name, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600);
-    if (fd < 0)
+    *fd = memfd_create("aclsim-event", MFD_CLOEXEC);
+    if (*fd < 0)
         return NULL;
-    if (ftruncate(fd, sizeof(struct shared)) == 0)
-        map = map_file(fd);
-    if (map != NULL)
-        map->tag = TAG;
-    else
-        shm_unlink(name);
-    close(fd);
+    if (ftruncate(*fd, sizeof(struct shared)) == 0)
+        map = map_file(*fd);
+    if (map == NULL) {
+        close(*fd);
+        return NULL;
+    }
+    map->key = random;
+    snprintf(name, NAME_BYTES, "/proc/%d/fd/%d", (int)getpid(), *fd);
     return map;
 }
 
-static struct shared *open_page(const char *name)
+/* The key tells whether the file is still the one of the handle. */
+static struct shared *open_page(const struct handle *handle)
 {
     struct shared *map = NULL;
     struct stat st;
-    int fd = shm_open(name, O_RDWR | O_CLOEXEC, 0);
+    int fd = open(handle->name, O_RDWR | O_CLOEXEC);
 
     if (fd < 0)
         return NULL;
     if (fstat(fd, &st) == 0 && st.st_size == (off_t)sizeof(struct shared))
         map = map_file(fd);
     close(fd);
+    if (map != NULL && map->key != handle->key) {
+        munmap(map, sizeof(*map));
+        map = NULL;
+    }
+    if (map == NULL)
+        errno = ENOENT;
     return map;
-}
-
-__attribute__((destructor)) static void unlink_all(void)
-{
-    for (struct sim_ipc *ipc = all; ipc != NULL; ipc = ipc->next)
-        if (!ipc->closed && ipc->made_by == getpid()) /* a forked child leaves the file alone */
-            shm_unlink(ipc->name);
 }
 
 /* --- life; sim.mu held --- */
 
-static struct sim_ipc *ipc_new(struct shared *map, const char *name, pid_t made_by)
+static struct sim_ipc *ipc_new(struct shared *map, const char *name, int fd)
 {
     struct sim_ipc *ipc = map != NULL ? calloc(1, sizeof(*ipc)) : NULL;
 
@@ -134,7 +135,7 @@ static struct sim_ipc *ipc_new(struct shared *map, const char *name, pid_t made_
         return NULL;
     ipc->map = map;
     memcpy(ipc->name, name, NAME_BYTES);
-    ipc->made_by = made_by;
+    ipc->fd = fd;
     ipc->next = all;
     all = ipc;
     return ipc;
@@ -144,9 +145,13 @@ static struct sim_ipc *ipc_new(struct shared *map, const char *name, pid_t made_
 static struct sim_ipc *ipc_of(struct sim_event *event)
 {
     char name[NAME_BYTES] = "";
+    struct shared *map;
+    int fd = -1;
 
-    if (event->ipc == NULL)
-        event->ipc = ipc_new(make_page(name), name, getpid());
+    if (event->ipc == NULL) {
+        map = make_page(name, &fd);
+        event->ipc = ipc_new(map, name, fd);
+    }
     return event->ipc;
 }
 
@@ -162,8 +167,8 @@ void sim_ipc_closed(struct sim_event *event)
 {
     struct sim_ipc *ipc = event->ipc;
 
-    if (ipc->made_by == getpid())
-        shm_unlink(ipc->name);
+    if (ipc->fd >= 0)
+        close(ipc->fd);
     ipc->closed = true;
     ipc->n_users++;
     unuse(ipc);
@@ -276,6 +281,8 @@ static aclError submit(struct sim_thread *self, struct sim_event *event, struct 
         t->ipc.ticket = ticket;
         t->ipc.timeout_s = timeout_s;
         ipc->n_users++;
+        if (kind == SIM_IPC_WAIT && sim_guards())
+            sim_order_unknown(s);
         sim_submit_commit(self, s);
     }
     pthread_mutex_unlock(&sim.mu);
@@ -408,6 +415,8 @@ aclError aclrtIpcGetEventHandle(aclrtEvent handle, aclrtIpcEventHandle *out)
     pthread_mutex_lock(&sim.mu);
     ipc = ipc_of(event);
     if (ipc != NULL)
+        inside.key = ipc->map->key;
+    if (ipc != NULL)
         memcpy(inside.name, ipc->name, NAME_BYTES);
     pthread_mutex_unlock(&sim.mu);
     if (ipc == NULL)
@@ -438,15 +447,16 @@ aclError aclrtIpcOpenEventHandle(aclrtIpcEventHandle handle, aclrtEvent *out)
     if (sim_need_context(self, &ctx) != 0)
         return ACL_ERROR_RT_CONTEXT_NULL;
     memcpy(&inside, &handle, sizeof(inside));
-    if (inside.tag != TAG || memchr(inside.name, '\0', NAME_BYTES) == NULL)
+    if (inside.tag != TAG || memchr(inside.name, '\0', NAME_BYTES) == NULL ||
+        strncmp(inside.name, "/proc/", 6) != 0)
         return bad_handle("aclrtIpcGetEventHandle did not make it");
-    map = open_page(inside.name);
+    map = open_page(&inside);
     if (map == NULL)
         return bad_handle(strerror(errno));
     event = sim_event_new(ctx, ACL_EVENT_IPC, SIM_EVENT_EX);
     pthread_mutex_lock(&sim.mu);
     if (event != NULL)
-        event->ipc = ipc_new(map, inside.name, 0);
+        event->ipc = ipc_new(map, inside.name, -1);
     if (event != NULL && event->ipc != NULL) {
         event->grave_next = sim.dead_events;
         sim.dead_events = event;

@@ -13,7 +13,9 @@ struct sim_notify {
     uint32_t id;
     struct sim_device *dev;
     bool set;
-    struct sim_stream *waiting; /* by dep_next, the latest first */
+    uint64_t n_records, n_waits; /* submitted */
+    struct sim_order *order;     /* of the latest record; see race.h */
+    struct sim_stream *waiting;  /* by dep_next, the latest first */
     struct sim_notify *next;
 };
 
@@ -100,6 +102,8 @@ aclError aclrtDestroyNotify(aclrtNotify handle)
     if (code == 0) {
         atomic_store_explicit(&notify->magic, SIM_MAGIC_DEAD, memory_order_release);
         notify->dev->n_notifies--;
+        sim_order_free(notify->order);
+        notify->order = NULL;
     }
     pthread_mutex_unlock(&sim.mu);
     return code;
@@ -149,6 +153,23 @@ bool sim_notify_front(struct sim_stream *s, struct sim_task *t)
     return false;
 }
 
+/* sim.mu held, before the task is committed. A wait that is submitted before its record has no order that is
+ * known yet. */
+static void tell_guards(struct sim_notify *notify, struct sim_stream *s, uint8_t kind)
+{
+    if (kind == SIM_NOTIFY_RECORD) {
+        notify->n_records++;
+        if (sim_guards())
+            sim_order_take(&notify->order, s, atomic_load_explicit(&s->tail, memory_order_relaxed));
+        return;
+    }
+    if (sim_guards() && notify->order != NULL && notify->n_records > notify->n_waits)
+        sim_order_give(s, notify->order);
+    else if (sim_guards())
+        sim_order_unknown(s);
+    notify->n_waits++;
+}
+
 static aclError submit(struct sim_thread *self, struct sim_notify *notify, struct sim_stream *s, uint8_t kind,
                        uint32_t timeout_s)
 {
@@ -165,6 +186,7 @@ static aclError submit(struct sim_thread *self, struct sim_notify *notify, struc
     if (t != NULL) {
         t->notify.notify = notify;
         t->notify.timeout_s = timeout_s;
+        tell_guards(notify, s, kind);
         sim_submit_commit(self, s);
     }
     pthread_mutex_unlock(&sim.mu);

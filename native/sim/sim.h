@@ -207,6 +207,7 @@ struct sim_device {
     uint64_t *event_ids;
     uint32_t next_event_id;
     pthread_cond_t event_cv; /* an event id became free */
+    uint32_t n_id_waits;     /* threads that sleep on it */
     atomic_uint task_abort;  /* aclrtDeviceTaskAbort calls in progress */
     uint32_t n_notifies;
     uint32_t next_notify;
@@ -243,11 +244,11 @@ struct sim_event {
     struct sim_context *ctx;
     int64_t id; /* hardware id, -1 before the first one; kept for GetEventId when given back */
     bool holds_id;
-    uint32_t record_flag, wait_flag; /* 0: not used yet, else 1 + the flag that it is bound to */
-    struct sim_ipc *ipc;             /* shared with other processes, or NULL */
-    atomic_ullong gen;               /* records submitted */
-    atomic_ullong done_gen;          /* the latest gen that completed while being the latest */
-    atomic_uint n_waits;             /* unfinished StreamWaitEvent tasks */
+    atomic_uint record_flag, wait_flag; /* 0: not used yet, else 1 + the flag that it is bound to */
+    struct sim_ipc *ipc;                /* shared with other processes, or NULL */
+    atomic_ullong gen;                  /* records submitted */
+    atomic_ullong done_gen;             /* the latest gen that completed while being the latest */
+    atomic_uint n_waits;                /* unfinished StreamWaitEvent tasks */
     uint64_t n_done;
     struct sim_stream *rec_stream; /* latest record: (stream, seq) */
     uint64_t rec_seq;
