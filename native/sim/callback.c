@@ -250,6 +250,8 @@ static void run(struct sim_thread *self, struct sim_group *g)
         sim_guard_seen(s, c->seq); /* the callback tells the host so */
     self->in_callback++;
     pthread_mutex_unlock(&sim.mu);
+    if (sim_guards())
+        sim_guard_seen(s, c->seq); /* what came before the callback is complete, and now the host knows */
     c->fn(c->data);
     pthread_mutex_lock(&sim.mu);
     self->in_callback--;

@@ -127,6 +127,7 @@ void sim_cond_init(pthread_cond_t *cv)
 
 bool sim_cond_wait_until(pthread_cond_t *cv, uint64_t deadline_ns)
 {
+    uint64_t real_ns = deadline_ns;
     struct timespec ts;
 
     if (deadline_ns == SIM_FOREVER) {
@@ -135,7 +136,11 @@ bool sim_cond_wait_until(pthread_cond_t *cv, uint64_t deadline_ns)
     }
     if (sim_mode() ==
         ACLSIM_VIRTUAL) /* nothing but another thread ends this wait, and that takes real time */
-        deadline_ns = sim_real_ns() + (deadline_ns > sim_now_ns() ? deadline_ns - sim_now_ns() : 0);
-    ts = to_timespec(deadline_ns);
-    return pthread_cond_timedwait(cv, &sim.mu, &ts) != ETIMEDOUT;
+        real_ns = sim_real_ns() + (deadline_ns > sim_now_ns() ? deadline_ns - sim_now_ns() : 0);
+    ts = to_timespec(real_ns);
+    if (pthread_cond_timedwait(cv, &sim.mu, &ts) != ETIMEDOUT)
+        return true;
+    if (sim_mode() == ACLSIM_VIRTUAL)
+        sim_raise_to(deadline_ns);
+    return false;
 }

@@ -81,6 +81,10 @@ aclError sim_copy_now(const struct sim_copy *c, const struct sim_rows *rows, str
         unpin(c->dst_ref);
         return range_error("source", c->src, src_span);
     }
+    if (sim_guards()) {
+        sim_guard_immediate(c->src_ref, c->src, src_span, false);
+        sim_guard_immediate(c->dst_ref, c->dst, dst_span, true);
+    }
     move_now(c, rows, dev, sim_direction(c));
     sim_value_poll();
     unpin(c->src_ref);

@@ -58,7 +58,9 @@ int sim_config_mode(const char *name)
 
     for (int mode = 0; mode < (int)(sizeof(names) / sizeof(names[0])); mode++)
         if (name != NULL && strcmp(name, names[mode]) == 0) {
+            pthread_mutex_lock(&sim.mu);
             apply(mode, drive.seed);
+            pthread_mutex_unlock(&sim.mu);
             return 0;
         }
     return -1;
@@ -66,7 +68,9 @@ int sim_config_mode(const char *name)
 
 int sim_config_seed(uint64_t seed)
 {
+    pthread_mutex_lock(&sim.mu);
     apply(sim_mode(), seed);
+    pthread_mutex_unlock(&sim.mu);
     return 0;
 }
 

@@ -272,9 +272,10 @@ static void take_turn(struct sim_engine *e)
 static void spin_idle(struct sim_engine *e)
 {
     enum { LOOKS = 16 };
-    uint64_t end = sim_now_ns() + IDLE_SPIN_NS;
+    uint64_t end =
+        sim_real_ns() + IDLE_SPIN_NS; /* the mode may change meanwhile, and with it the other clock */
 
-    while (sim_now_ns() < end)
+    while (sim_real_ns() < end)
         for (int i = 0; i < LOOKS; i++) {
             if (atomic_load_explicit(&e->n_ready, memory_order_relaxed) != 0)
                 return;

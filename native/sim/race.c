@@ -400,6 +400,35 @@ void sim_guard_submit(struct sim_stream *s, uint64_t seq)
         submit_copy(s, seq, t);
     else if (t->kind == SIM_RECORD)
         sim_order_take(&t->record.event->order, s, seq + 1);
+    else if (t->kind == SIM_NOTIFY_WAIT || t->kind == SIM_VALUE_WAIT || t->kind == SIM_IPC_WAIT)
+        sim_order_unknown(s);
+}
+
+/* --- what the host does itself --- */
+
+void sim_guard_immediate(struct sim_ref ref, const void *ptr, size_t nbytes, bool writes)
+{
+    struct access new = {.low = (uintptr_t)ptr, .high = (uintptr_t)ptr + nbytes}, old = {0};
+    struct touched *t;
+    bool found = false;
+
+    if (ref.block == NULL)
+        return;
+    pthread_mutex_lock(&mu);
+    t = find(ref.block, ref.gen);
+    for (uint32_t i = 0; i < t->n && !found; i++) {
+        old = t->at[i];
+        found = old.seq >= observed(old.s) && (old.writes || writes) && overlaps(&old, &new);
+    }
+    pthread_mutex_unlock(&mu);
+    if (found)
+        sim_find(SIM_FOUND_UNORDERED,
+                 "task %u of stream %d on device %d (thread %u) %s [0x%zx, 0x%zx) and thread %u itself %s "
+                 "[0x%zx, 0x%zx) without waiting: synchronise before the call that copies at once",
+                 (unsigned)(old.seq & 0xFFFF), old.s->id, old.s->dev->id, old.tid,
+                 old.writes ? "writes" : "reads", (size_t)old.low, (size_t)old.high,
+                 sim_self != NULL ? sim_self->tid : 0, writes ? "writes" : "reads", (size_t)new.low,
+                 (size_t)new.high);
 }
 
 /* --- free --- */

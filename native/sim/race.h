@@ -18,7 +18,10 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+
+#include "sim/blocks.h"
 
 struct sim_stream;
 struct sim_event;
@@ -52,6 +55,9 @@ void sim_order_free(struct sim_order *order);
 /* s waits for something that has no order known here: no alarm for it until the host observes s. */
 void sim_order_unknown(struct sim_stream *s);
 
+/* The calling thread itself is about to read or write the bytes (aclrtMemcpy and its like). A block of NULL
+ * is ordinary memory. Without sim.mu. */
+void sim_guard_immediate(struct sim_ref ref, const void *ptr, size_t nbytes, bool writes);
 void sim_guard_free(const void *ptr); /* a block that starts there is about to be freed. Without sim.mu */
 
 /* --- contents (guard_bytes.c), adversarial mode --- */

@@ -19,7 +19,7 @@
 static char env_fault[768];
 static char
     visible_text[256]; /* ASCEND_RT_VISIBLE_DEVICES; empty: all devices, as for an empty value (assumed) */
-static char visible_fault[384];
+static char visible_fault[512];
 static char link_text[512];
 
 static void env_refuse(const char *name, const char *value, const char *accepted)

@@ -1,6 +1,7 @@
 /* sim.h - internal structures of the simulated ACL library.
  *
- * Threads: any number of callers, plus one engine thread per (device, direction) that was ever used.
+ * Threads: any number of callers, plus one engine thread per (device, direction) that was ever used; none of
+ *          these in the driven modes of drive.h.
  * Locks:   sim.mu (devices, contexts, streams, events, engines), then as leaves: the block table's mutex
  *          (blocks.h), the fault list's, the callback list's, the thread list's. Bytes move and callbacks run
  *          with no lock held.

@@ -115,7 +115,7 @@ static int device_block_freed(int fixed)
     }
     OK(aclrtFree(dev));
     dev = NULL;
-    (void)aclrtSynchronizeStream(first); /* the copy failed, or it was lucky */
+    (void)aclrtSynchronizeStream(first); /* the copy fails, since its block is gone */
     return right;
 }
 
@@ -135,6 +135,18 @@ static int pinned_block_freed(int fixed)
     (void)aclrtSynchronizeStream(first);
     OK(aclrtDestroyEvent(event));
     return !fixed || device_holds(dev, NBYTES, 8);
+}
+
+/* An immediate copy waits for no stream. */
+static int immediate_copy(int fixed)
+{
+    fill(pin, NBYTES, 9);
+    OK(aclrtMemset(dev, NBYTES, 0, NBYTES));
+    up(dev, pin, first);
+    if (fixed)
+        OK(aclrtSynchronizeStream(first));
+    OK(aclrtMemcpy(back, NBYTES, dev, NBYTES, ACL_MEMCPY_DEVICE_TO_HOST));
+    return holds(back, NBYTES, 9);
 }
 
 static void check(const char *name, int (*program)(int fixed), const char *finding)
@@ -259,6 +271,7 @@ int main(void)
     check("result read early", result_read_early, NULL);
     check("device block freed", device_block_freed, "freed");
     check("pinned block freed", pinned_block_freed, "freed");
+    check("immediate copy", immediate_copy, "unordered");
     check_orders();
     check_round_trip_on_device();
     check_guards_with_threads();
