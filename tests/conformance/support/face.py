@@ -95,12 +95,11 @@ class Acl:
         symbol = symbols()[name]
         if not self.in_release(name):
             pytest.skip(f"{name} came with CANN {symbol.since}, this is {self.profile.name}")
-        try:
-            function = getattr(self.library, name)
-        except AttributeError:
+        if not hasattr(self.library, name):
             if not self.simulated and symbol.since.startswith("9.2"):
                 pytest.skip(f"{name} came with CANN {symbol.since}")
             pytest.fail(f"the library has no {name}, which CANN has since {symbol.since}", pytrace=False)
+        function = getattr(self.library, name)
         function.restype = symbol.result
         function.argtypes = symbol.parameters
         setattr(self, name, function)
