@@ -313,6 +313,7 @@ def test_abort_drops_work(kit: Kit) -> None:
 @needs_control
 def test_abort_wakes_waiters(kit: Kit, side: Side) -> None:
     stream, source, target = kit.stream(), kit.pinned(64), kit.device(64)
+    assert kit.acl.aclrtStreamAbort(stream) == OK
     kit.hold("h2d")
     codes = []
     for _ in range(200):  # the waiter may come too late; then it finds an empty stream

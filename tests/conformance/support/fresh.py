@@ -6,21 +6,24 @@ uses ACL may not use it, and because a new interpreter for each case would take 
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import multiprocessing
 import os
 import traceback
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from multiprocessing.connection import Connection
 
     from conformance.support.face import Acl
 
 DEADLINE_S = 30.0
+TESTS = Path(__file__).resolve().parents[2]
 
 
 def _child(pipe: Connection, file: str, name: str, environ: dict[str, str], args: tuple[Any, ...]) -> None:
@@ -42,6 +45,20 @@ def _child(pipe: Connection, file: str, name: str, environ: dict[str, str], args
     os._exit(0)  # the result is what counts; how a runtime ends its process is not tested here
 
 
+@contextlib.contextmanager
+def _importable() -> Iterator[None]:
+    """The fork server starts with the first process, and finds what it preloads through PYTHONPATH only."""
+    before = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(TESTS), before]))
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["PYTHONPATH"]
+        else:
+            os.environ["PYTHONPATH"] = before
+
+
 def fresh(function: Callable[..., Any], *args: Any, environ: dict[str, str] | None = None) -> Any:
     """What `function(acl, *args)` returns in a fresh process. It must be a plain function of a test file."""
     context = multiprocessing.get_context("forkserver")
@@ -52,7 +69,8 @@ def fresh(function: Callable[..., Any], *args: Any, environ: dict[str, str] | No
         args=(theirs, function.__code__.co_filename, function.__name__, environ or {}, args),
         daemon=True,
     )
-    process.start()
+    with _importable():
+        process.start()
     theirs.close()
     try:
         if not ours.poll(DEADLINE_S):

@@ -60,8 +60,8 @@ class Profile:
 def generation_of(release: str) -> str:
     """The generation that a release of symbols.def, such as 8.3.RC1, belongs to."""
     major, minor = (int(part) for part in release.split(".")[:2])
-    fitting = [gen for gen in GENERATIONS if tuple(map(int, gen.split("."))) <= (major, minor)]
-    return fitting[-1] if fitting else GENERATIONS[0]
+    later = [gen for gen in GENERATIONS if tuple(map(int, gen.split("."))) >= (major, minor)]
+    return later[0] if later else GENERATIONS[-1]
 
 
 def parse(name: str, *, simulated: bool = True) -> Profile:
