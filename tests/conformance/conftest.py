@@ -18,6 +18,7 @@ from conformance.support.face import Acl, open_acl
 from conformance.support.kit import Kit
 from conformance.support.profiles import GENERATIONS
 from conformance.support.threads import Side
+from npu_xfer import sim
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -65,6 +66,21 @@ def fits(request: pytest.FixtureRequest) -> None:
     reason = _unfit(request.node, open_acl())
     if reason is not None:
         pytest.skip(reason)
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_over() -> Iterator[None]:
+    """As for all tests, without the collections that take most of a short test's time: nothing here waits
+    for the garbage collector."""
+    if not sim.is_active():
+        yield
+        return
+    before = sim.counters()
+    yield
+    sim.clear_faults()
+    after = sim.counters()
+    for kind in ("streams", "events", "device_blocks", "pinned_blocks"):
+        assert getattr(after, f"live_{kind}") == getattr(before, f"live_{kind}"), f"leaked {kind}"
 
 
 @pytest.fixture

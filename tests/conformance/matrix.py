@@ -158,7 +158,7 @@ def render(found: dict[str, Answers]) -> str:
         "",
         "# What each profile of the simulator answers",
         "",
-        "A profile is a chip, the form in which it is used (ep: the host runs the program; rc: the chip does)",
+        "A profile is a chip, how it is used (ep: the host runs the program; rc: the chip does)",
         "and a CANN generation; 9.1 stands for 9.1 and everything later. Choose one with `ACLSIM_PROFILE`.",
         "Profiles with equal answers share a column. Numbers are the codes of `aclError`.",
         "",
@@ -178,7 +178,9 @@ def render(found: dict[str, Answers]) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--check", action="store_true", help="compare with the file instead of writing it")
     parser.add_argument("--print", action="store_true", help="write to standard output")
     parser.add_argument("--profiles", help="only these, separated by commas; implies --print")

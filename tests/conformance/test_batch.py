@@ -121,9 +121,7 @@ def test_both_ways(kit: Kit, name: str) -> None:
 @cites("Null arrays and a null failIndex are 100000", OBSERVED)
 @chips(*HAVE)
 @pytest.mark.parametrize("name", ALL)
-@pytest.mark.parametrize(
-    "null", ["dsts", "dest_maxs", "srcs", "sizes", "attrs", "indexes", "fail_index"]
-)
+@pytest.mark.parametrize("null", ["dsts", "dest_maxs", "srcs", "sizes", "attrs", "indexes", "fail_index"])
 def test_null_pointers(kit: Kit, name: str, null: str) -> None:
     if null == "fail_index" and name not in V1:
         return

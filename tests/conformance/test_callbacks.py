@@ -275,7 +275,10 @@ def test_null_host_function(kit: Kit) -> None:
 # ---- notifies ----
 
 
-@cites("A stream that waits for a notify stands until it is recorded; the wait resets it", "notify docs, CANN 9.1")
+@cites(
+    "A stream that waits for a notify stands until it is recorded; the wait resets it",
+    "notify docs, CANN 9.1",
+)
 def test_notify(kit: Kit) -> None:
     waiting, other, notify = kit.stream(), kit.stream(), kit.acl.out(P, "aclrtCreateNotify", 0)
     source, target = kit.pinned(4096, seed=1), kit.device(4096)
@@ -348,7 +351,9 @@ WAITS = [
 ]
 
 
-@cites("A wait for a device word passes when the comparison holds, and stands until then", "value docs, CANN 9.1")
+@cites(
+    "A wait for a device word passes when the comparison holds, and stands until then", "value docs, CANN 9.1"
+)
 @pytest.mark.parametrize(("flag", "operand", "good", "bad"), WAITS)
 def test_values(kit: Kit, flag: int, operand: int, good: int, bad: int) -> None:
     if kit.profile.chip not in HAVE_VALUES:

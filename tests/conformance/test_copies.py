@@ -328,7 +328,9 @@ def last_task(kit: Kit) -> int:
     return task
 
 
-@cites("One task moves at most 64 MiB to or from the host, 256 MiB on 950; inside a device up to 4 GiB", OBSERVED)
+@cites(
+    "One task moves at most 64 MiB to or from the host, 256 MiB on 950; inside a device up to 4 GiB", OBSERVED
+)
 @since("8.5")
 @forms("ep")
 @pytest.mark.parametrize(("direction", "kind"), [("h2d", H2D), ("d2h", D2H), ("d2d", D2D)])

@@ -138,7 +138,9 @@ def test_a_quiet_refusal(kit: Kit) -> None:
     assert kit.acl.message() is None
 
 
-@cites("The last error is the newest runtime code of the thread; peeking keeps it, getting resets it", OBSERVED)
+@cites(
+    "The last error is the newest runtime code of the thread; peeking keeps it, getting resets it", OBSERVED
+)
 def test_last_error(kit: Kit) -> None:
     acl = kit.acl
     assert acl.aclrtPeekAtLastError(0) == OK

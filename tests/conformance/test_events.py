@@ -151,7 +151,9 @@ FLAGS = {
 }
 
 
-@cites("Flags are 1, 2, 8 and their unions; 0x10, 0x20 and 0x40 stand alone; 0 and others are 107000", OBSERVED)
+@cites(
+    "Flags are 1, 2, 8 and their unions; 0x10, 0x20 and 0x40 stand alone; 0 and others are 107000", OBSERVED
+)
 @since("8.5")
 @pytest.mark.parametrize("name", ["aclrtCreateEventWithFlag", "aclrtCreateEventExWithFlag"])
 @pytest.mark.parametrize("flag", FLAGS)

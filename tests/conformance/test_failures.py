@@ -116,7 +116,9 @@ class Exceptions:
 
         def callback(info: int) -> None:
             self.threads.append(threading.get_native_id())
-            self.seen.append({name: getattr(acl, f"aclrtGet{name}FromExceptionInfo")(info) for name in FIELDS})
+            self.seen.append(
+                {name: getattr(acl, f"aclrtGet{name}FromExceptionInfo")(info) for name in FIELDS}
+            )
             self.told.set()
 
         self.callback = EXCEPTION(callback)
@@ -170,16 +172,24 @@ def test_no_exception_callback(kit: Kit) -> None:
 @needs_control
 def test_registered_callbacks(kit: Kit) -> None:
     first, second, stream = Exceptions(kit.acl), Exceptions(kit.acl), kit.stream()
-    for each in (first, second):
-        assert kit.acl.aclrtExceptionInfoCallbackRegister(each.callback) == OK
-    assert kit.acl.aclrtExceptionInfoCallbackRegister(None) == PARAM
-    fail_next()
-    assert kit.copy(kit.device(64), kit.pinned(64), H2D, stream) == OK
-    assert kit.sync(stream) == TS_ERROR
-    for each in (first, second):
-        assert each.told.wait(20)
-        assert kit.acl.aclrtExceptionInfoCallbackUnregister(each.callback) == OK
+    both = (first, second)
+    assert [kit.acl.aclrtExceptionInfoCallbackRegister(each.callback) for each in both] == [OK, OK]
+    try:
+        fail_next()
+        assert kit.copy(kit.device(64), kit.pinned(64), H2D, stream) == OK
+        assert kit.sync(stream) == TS_ERROR
+        assert all(each.told.wait(20) for each in both)
+    finally:
+        codes = [kit.acl.aclrtExceptionInfoCallbackUnregister(each.callback) for each in both]
+    assert codes == [OK, OK]
     assert len(first.seen) == len(second.seen) == 1
+
+
+@cites("A null callback is 107000, to register and to unregister", "the open runtime, CANN 9.2")
+@since("9.1")
+@pytest.mark.parametrize("name", ["Register", "Unregister"])
+def test_null_callbacks(kit: Kit, name: str) -> None:
+    assert getattr(kit.acl, f"aclrtExceptionInfoCallback{name}")(None) == PARAM
 
 
 @cites("Without information the answer is 0xFFFFFFFF", "the open runtime, CANN 9.2")

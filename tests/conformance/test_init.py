@@ -10,11 +10,12 @@ import pytest
 
 from conformance.support.cites import OBSERVED, cites, since
 from conformance.support.codes import ACL_PARAM, BAD_FILE, OK, REPEAT_FINALIZE, REPEAT_INIT
-from conformance.support.face import Acl
 from conformance.support.fresh import fresh
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from conformance.support.face import Acl
 
 
 def calls(acl: Acl, names: list[str]) -> list[int]:
@@ -127,7 +128,9 @@ def shared_text(acl: Acl, file: str) -> list[bool]:
     return seen
 
 
-@cites("err_msg_mode 1 shares error texts in the process, 0 keeps them to the thread", "aclInit docs, CANN 9.1")
+@cites(
+    "err_msg_mode 1 shares error texts in the process, 0 keeps them to the thread", "aclInit docs, CANN 9.1"
+)
 @pytest.mark.parametrize(("mode", "seen"), [("0", False), ("1", True)])
 def test_the_scope_of_texts(tmp_path: Path, mode: str, seen: bool) -> None:
     file = tmp_path / "acl.json"

@@ -102,7 +102,9 @@ def test_free_does_not_wait(kit: Kit, place: str) -> None:
 def test_free_with_synchronisation(kit: Kit, place: str) -> None:
     stream, source, target = kit.stream(), kit.pinned(1 << 20, seed=1), kit.device(1 << 20)
     assert kit.copy(target, source, H2D, stream) == OK
-    block, name = (source, "aclrtFreeHostWithDevSync") if place == "host" else (target, "aclrtFreeWithDevSync")
+    block, name = (
+        (source, "aclrtFreeHostWithDevSync") if place == "host" else (target, "aclrtFreeWithDevSync")
+    )
     assert getattr(kit.acl, name)(block.address) == OK
     kit.forget(block.address)
     assert kit.done(stream)
@@ -177,7 +179,9 @@ def test_memset(kit: Kit, way: str, place: str, value: int, byte: int) -> None:
     assert kit.read(block) == was[:3] + bytes([byte]) * 1000 + was[1003:]
 
 
-@cites("An asynchronous fill of more than maxCount is 107000", "aclrtMemsetAsync of the open runtime, CANN 9.2")
+@cites(
+    "An asynchronous fill of more than maxCount is 107000", "aclrtMemsetAsync of the open runtime, CANN 9.2"
+)
 def test_memset_limit(kit: Kit) -> None:
     block = kit.device(64, seed=1)
     assert kit.acl.aclrtMemsetAsync(block.address, 4, 0, 8, None) == PARAM

@@ -68,8 +68,14 @@ NULLS: dict[str, tuple[Callable[[Kit], int], int]] = {
     "aclrtStreamGetPriority": (lambda kit: kit.acl.aclrtStreamGetPriority(kit.stream(), None), ACL_PARAM),
     "aclrtStreamGetFlags": (lambda kit: kit.acl.aclrtStreamGetFlags(kit.stream(), None), ACL_PARAM),
     "aclrtGetStreamAvailableNum": (lambda kit: kit.acl.aclrtGetStreamAvailableNum(None), ACL_PARAM),
-    "aclrtSetStreamAttribute": (lambda kit: kit.acl.aclrtSetStreamAttribute(kit.stream(), 1, None), ACL_PARAM),
-    "aclrtGetStreamAttribute": (lambda kit: kit.acl.aclrtGetStreamAttribute(kit.stream(), 1, None), ACL_PARAM),
+    "aclrtSetStreamAttribute": (
+        lambda kit: kit.acl.aclrtSetStreamAttribute(kit.stream(), 1, None),
+        ACL_PARAM,
+    ),
+    "aclrtGetStreamAttribute": (
+        lambda kit: kit.acl.aclrtGetStreamAttribute(kit.stream(), 1, None),
+        ACL_PARAM,
+    ),
 }
 
 
@@ -154,7 +160,7 @@ def test_the_number_of_free_streams(kit: Kit) -> None:
 
 def exhausted(acl: Acl, limit: int) -> tuple[int, int, int]:
     acl.aclrtSetDevice(0)
-    made = []
+    made: list[int | None] = []
     stream = P()
     code = OK
     while len(made) <= limit and (code := acl.aclrtCreateStream(ctypes.byref(stream))) == OK:
@@ -297,7 +303,9 @@ def test_an_unknown_attribute(kit: Kit, name: str) -> None:
     assert getattr(kit.acl, name)(kit.stream(), 99, (ctypes.c_uint32 * 4)()) == PARAM
 
 
-@cites("aclrtSynchronizeDevice waits for every stream of the context", "aclrtSynchronizeDevice docs, CANN 9.1")
+@cites(
+    "aclrtSynchronizeDevice waits for every stream of the context", "aclrtSynchronizeDevice docs, CANN 9.1"
+)
 def test_device_synchronisation(kit: Kit) -> None:
     pairs = [(kit.pinned(8192, seed=n), kit.device(8192), kit.stream()) for n in range(4)]
     for source, target, stream in pairs:

@@ -17,13 +17,13 @@ from conformance.support.codes import (
     STALE,
     WRONG_CONTEXT,
 )
-from conformance.support.face import Acl
 from conformance.support.fresh import fresh
 from conformance.support.kit import H2D, WAIT_MS, Kit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from conformance.support.face import Acl
     from conformance.support.threads import Side
 
 P = ctypes.c_void_p
@@ -47,9 +47,7 @@ NEED_CONTEXT: dict[str, Callable[[Kit], int]] = {
     "aclrtSynchronizeStreamWithTimeout": lambda kit: kit.sync(kit.streams[0]),
     "aclrtSynchronizeDevice": lambda kit: kit.acl.aclrtSynchronizeDevice(),
     "aclrtMemcpyAsync": lambda kit: kit.copy(kit.blocks[1], kit.blocks[0], H2D, kit.streams[0]),
-    "aclrtMemcpy": lambda kit: kit.acl.aclrtMemcpy(
-        kit.blocks[1].address, 64, kit.blocks[0].address, 64, H2D
-    ),
+    "aclrtMemcpy": lambda kit: kit.acl.aclrtMemcpy(kit.blocks[1].address, 64, kit.blocks[0].address, 64, H2D),
     "aclrtSetStreamFailureMode": lambda kit: kit.acl.aclrtSetStreamFailureMode(kit.streams[0], 0),
 }
 NEED_NONE: dict[str, Callable[[Kit], int]] = {

@@ -56,8 +56,12 @@ class Symbol:
         self.name = name
         self.since = release
         self.gen = generation_of(release)
-        self.parameters = [] if parameters == "void" else [_type(each.strip()) for each in parameters.split(",")]
-        self.result: Any = {"aclError": ctypes.c_int, "uint32_t": ctypes.c_uint32}.get(result, ctypes.c_char_p)
+        self.parameters = (
+            [] if parameters == "void" else [_type(each.strip()) for each in parameters.split(",")]
+        )
+        self.result: Any = {"aclError": ctypes.c_int, "uint32_t": ctypes.c_uint32}.get(
+            result, ctypes.c_char_p
+        )
 
 
 @functools.cache

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from multiprocessing.connection import Connection
 
-    from conformance.support.face import Acl
 
 DEADLINE_S = 30.0
 TESTS = Path(__file__).resolve().parents[2]
