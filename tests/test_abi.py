@@ -1,137 +1,145 @@
-"""The ctypes table against the C list, and struct layouts against numbers."""
+"""The ctypes binding against the C headers, compared by the C compiler."""
 
 from __future__ import annotations
 
 import ctypes
+import dataclasses
 import enum
-import re
-from pathlib import Path
 from typing import Any
 
 import pytest
+from abi_source import (
+    PREFIX,
+    Checks,
+    compiler,
+    constant,
+    faults,
+    python_enums,
+    python_structs,
+    read_header,
+)
 
-from npu_xfer._cann import abi
-from npu_xfer._cann.abi import PROTOTYPES, ExceptionInfoCallback, MemLocation, PtrAttributes
+from npu_xfer._cann import abi, enums, structs
+from npu_xfer._cann.abi import PROTOTYPES, ExceptionInfoCallback, Prototype
+from npu_xfer._cann.codes import CODES
 
-ACL = Path(__file__).parent.parent / "native" / "acl"
-
-_ENUM_PREFIX = {
-    "RunMode": "ACL_",
-    "MemcpyKind": "ACL_MEMCPY_",
-    "MallocPolicy": "ACL_MEM_MALLOC_",
-    "EventStatus": "ACL_EVENT_STATUS_",
-    "EventRecordedStatus": "ACL_EVENT_RECORDED_STATUS_",
-    "EventWaitStatus": "ACL_EVENT_WAIT_STATUS_",
-    "StreamStatus": "ACL_STREAM_STATUS_",
-    "EventFlag": "ACL_EVENT_",
-    "StreamFlag": "ACL_STREAM_",
-    "MemLocationType": "ACL_MEM_LOCATION_TYPE_",
-    "MemAttr": "ACL_",
-    "DeviceStatus": "ACL_RT_DEVICE_STATUS_",
-}
-
-_BY_C_TYPE: dict[str, Any] = {
-    "aclError": ctypes.c_int,
-    "uint32_t": ctypes.c_uint32,
-    "int32_t": ctypes.c_int32,
-    "size_t": ctypes.c_size_t,
-    "const char*": ctypes.c_char_p,
-    "char*": ctypes.c_char_p,
-    "void*": ctypes.c_void_p,
-    "const void*": ctypes.c_void_p,
-    "const aclrtExceptionInfo*": ctypes.c_void_p,
-    "void**": ctypes.POINTER(ctypes.c_void_p),
-    "int32_t*": ctypes.POINTER(ctypes.c_int32),
-    "uint32_t*": ctypes.POINTER(ctypes.c_uint32),
-    "uint64_t*": ctypes.POINTER(ctypes.c_uint64),
-    "size_t*": ctypes.POINTER(ctypes.c_size_t),
-    "float*": ctypes.POINTER(ctypes.c_float),
-    "aclrtStream": ctypes.c_void_p,
-    "aclrtEvent": ctypes.c_void_p,
-    "aclrtContext": ctypes.c_void_p,
-    "aclrtStream*": ctypes.POINTER(ctypes.c_void_p),
-    "aclrtEvent*": ctypes.POINTER(ctypes.c_void_p),
-    "aclrtContext*": ctypes.POINTER(ctypes.c_void_p),
-    "aclrtPtrAttributes*": ctypes.POINTER(PtrAttributes),
-    "aclrtExceptionInfoCallback": ExceptionInfoCallback,
-    "aclrtMemcpyKind": ctypes.c_int,
-    "aclrtMemMallocPolicy": ctypes.c_int,
-    "aclrtMemAttr": ctypes.c_int,
-    "aclrtLastErrLevel": ctypes.c_int,
-    "aclrtRunMode*": ctypes.POINTER(ctypes.c_int),
-    "aclrtDeviceStatus*": ctypes.POINTER(ctypes.c_int),
-    "aclrtStreamStatus*": ctypes.POINTER(ctypes.c_int),
-    "aclrtEventStatus*": ctypes.POINTER(ctypes.c_int),
-    "aclrtEventRecordedStatus*": ctypes.POINTER(ctypes.c_int),
-    "aclrtEventWaitStatus*": ctypes.POINTER(ctypes.c_int),
-}
+CC = compiler() or ""
+if not CC:
+    pytest.skip("no C compiler", allow_module_level=True)
+HEADER = read_header(CC)
+CHECKS = Checks(HEADER)
 
 
-def _c_type(text: str) -> Any:
-    text = re.sub(r"\s*\*\s*", "*", text.strip())
-    return _BY_C_TYPE[text]
+def test_the_headers_were_read_whole() -> None:
+    assert len(HEADER.functions) > 150
+    assert len(HEADER.needs) == len(HEADER.functions)
+    assert len(HEADER.constants) > 30
+    assert len(HEADER.fields) > 12
+    assert len(HEADER.callbacks) == 5
+    assert len(HEADER.codes) > 200
 
 
-def _parameter_type(text: str) -> Any:
-    """The type of "const void *src": everything up to the name."""
-    match = re.fullmatch(r"(.*?)(\w+)", text.strip())
-    assert match is not None
-    return _c_type(match.group(1))
+def test_same_functions_in_the_same_order_with_the_same_need_and_release() -> None:
+    assert list(PROTOTYPES) == list(HEADER.needs) == list(HEADER.functions)
+    assert {name: (row.need, row.since) for name, row in PROTOTYPES.items()} == HEADER.needs
 
 
-def _symbols() -> list[tuple[str, str, str, str, list[str]]]:
-    text = re.sub(r"/\*.*?\*/", "", (ACL / "symbols.def").read_text("utf-8"), flags=re.DOTALL)
-    rows = re.findall(r'ACL_FN\(([^,]+),\s*(\w+),\s*(MUST|MAY),\s*"([^"]+)",\s*\((.*?)\)\)', text, re.DOTALL)
-    assert len(rows) == text.count("ACL_FN(")
-    return [
-        (result, name, need, since, [] if parameters.strip() == "void" else parameters.split(","))
-        for result, name, need, since, parameters in rows
-    ]
+def test_every_prototype_compiles_to_the_c_declaration() -> None:
+    assert faults(CC, CHECKS.functions(PROTOTYPES)) == []
 
 
-SYMBOLS = _symbols()
+def test_callback_types() -> None:
+    ours = {name for name in structs.__all__ if name.endswith(("Callback", "HostFunc"))}
+    assert {f"aclrt{name}" for name in ours} == set(HEADER.callbacks)
+    assert faults(CC, CHECKS.callback_types()) == []
 
 
-def test_same_functions_in_the_same_order() -> None:
-    assert len(SYMBOLS) > 50
-    assert list(PROTOTYPES) == [name for _, name, _, _, _ in SYMBOLS]
-
-
-@pytest.mark.parametrize("row", SYMBOLS, ids=[row[1] for row in SYMBOLS])
-def test_prototype_equals_the_c_declaration(row: tuple[str, str, str, str, list[str]]) -> None:
-    result, name, need, since, parameters = row
-    prototype = PROTOTYPES[name]
-    assert (prototype.need, prototype.since) == (need, since)
-    assert prototype.restype is _c_type(result)
-    assert list(prototype.argtypes) == [_parameter_type(parameter) for parameter in parameters]
-
-
-def test_struct_layouts() -> None:
-    assert ctypes.sizeof(MemLocation) == 8
-    assert (MemLocation.id.offset, MemLocation.type.offset) == (0, 4)  # type: ignore[attr-defined]  # ctypes makes them
-    assert ctypes.sizeof(PtrAttributes) == 28
-    offsets = [getattr(PtrAttributes, field).offset for field in ("location", "pageSize", "rsv")]
-    assert offsets == [0, 8, 12]
-
-
-@pytest.mark.parametrize("name", sorted(_ENUM_PREFIX))
-def test_enum_values_equal_the_c_header(name: str) -> None:
-    header = (ACL / "abi.h").read_text("utf-8")
-    c_values = {
-        key: int(value, 0) for key, value in re.findall(r"\b(ACL_\w+) = (0x[0-9A-Fa-f]+|\d+)", header)
+def test_every_struct_has_the_same_fields_sizes_and_offsets() -> None:
+    ours = {f"aclrt{cls.__name__}": [name for name, *_ in cls._fields_] for cls in python_structs()}
+    assert ours == {name: [row[1] for row in rows] for name, rows in HEADER.fields.items()}
+    arrays = {
+        f"aclrt{cls.__name__}.{name}"
+        for cls in python_structs()
+        for name, kind, *_ in cls._fields_
+        if issubclass(kind, ctypes.Array)
     }
-    members = list(getattr(abi, name).__members__.items())
-    assert members
-    assert {key: int(value) for key, value in members} == {
-        key: c_values[_ENUM_PREFIX[name] + key] for key, _ in members
-    }
+    assert arrays == {f"{name}.{row[1]}" for name, rows in HEADER.fields.items() for row in rows if row[2]}
+    assert faults(CC, CHECKS.struct_layouts(python_structs())) == []
 
 
-def test_every_enum_is_compared() -> None:
-    found = {
-        name for name, value in vars(abi).items() if isinstance(value, enum.EnumMeta) and name in abi.__all__
-    }
-    assert found == set(_ENUM_PREFIX) | {"LastErrLevel"}
+def test_every_enum_member_has_the_value_of_the_header() -> None:
+    classes = python_enums()
+    assert {cls.__name__ for cls in classes} == set(PREFIX) == set(enums.__all__)
+    assert faults(CC, CHECKS.enum_values(classes)) == []
+
+
+def test_every_constant_of_the_header_is_in_one_enum() -> None:
+    ours = [{constant(cls, member) for member in cls.__members__} for cls in python_enums()]
+    assert sorted(map(sorted, ours)) == sorted(map(sorted, HEADER.constants))
+
+
+def test_every_code_has_the_value_of_the_header() -> None:
+    codes = {code: info.name for code, info in CODES.items()}
+    assert set(codes.values()) == HEADER.codes - {"ACL_ERROR_NONE"}  # the other name of 0
+    assert faults(CC, CHECKS.code_values(codes)) == []
+
+
+# ---- the comparison itself: a difference that is planted must be found, by name ----
+
+
+def _with(name: str, **changes: Any) -> dict[str, Prototype]:
+    return {**PROTOTYPES, name: dataclasses.replace(PROTOTYPES[name], **changes)}
+
+
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        ("aclrtMemcpy", {"restype": ctypes.c_uint32}),
+        ("aclrtMemcpy", {"argtypes": PROTOTYPES["aclrtMemcpy"].argtypes[:-1]}),
+        ("aclrtSetDevice", {"argtypes": (ctypes.c_uint32,)}),
+        ("aclrtPeekAtLastError", {"argtypes": (ctypes.c_uint32,)}),
+        ("aclrtGetDeviceCount", {"argtypes": (ctypes.POINTER(ctypes.c_int32),)}),
+        ("aclrtSetStreamFailureMode", {"argtypes": (ctypes.c_void_p, ctypes.c_uint32)}),
+        ("aclrtGetSocName", {"restype": ctypes.c_void_p}),
+        ("aclrtIpcOpenEventHandle", {"argtypes": (structs.Uuid, ctypes.POINTER(ctypes.c_void_p))}),
+        ("aclrtSetExceptionInfoCallback", {"argtypes": (structs.StreamStateCallback,)}),
+        ("aclrtGetTaskIdFromExceptionInfo", {"argtypes": (ctypes.c_uint64,)}),
+    ],
+)
+def test_a_wrong_prototype_is_found(name: str, changes: dict[str, Any]) -> None:
+    found = faults(CC, CHECKS.functions(_with(name, **changes)))
+    assert len(found) == 1
+    assert name in found[0]
+
+
+def test_a_misread_declaration_is_found() -> None:
+    header = dataclasses.replace(HEADER, functions={"aclrtFree": ("aclError", ["size_t"])})
+    assert len(faults(CC, Checks(header).functions({}))) == 1
+
+
+def test_a_wrong_struct_is_found() -> None:
+    swapped = type(
+        "MemLocation",
+        (ctypes.Structure,),
+        {"_fields_": [("type", ctypes.c_int), ("id", ctypes.c_uint32)]},
+    )
+    assert len(faults(CC, CHECKS.struct_layouts([swapped]))) == 2  # both offsets
+    signed = type(
+        "MemLocation",
+        (ctypes.Structure,),
+        {"_fields_": [("id", ctypes.c_int32), ("type", ctypes.c_int)]},
+    )
+    assert "aclrtMemLocation.id" in faults(CC, CHECKS.struct_layouts([signed]))[0]
+    short = type("Uuid", (ctypes.Structure,), {"_fields_": [("bytes", ctypes.c_char * 15)]})
+    assert len(faults(CC, CHECKS.struct_layouts([short]))) == 2
+
+
+def test_a_wrong_enum_value_or_code_is_found() -> None:
+    class EventStatus(enum.IntEnum):
+        COMPLETE = 1
+
+    assert "EventStatus.COMPLETE" in faults(CC, CHECKS.enum_values([EventStatus]))[0]
+    assert "ACL_ERROR_UNINITIALIZE" in faults(CC, CHECKS.code_values({100000: "ACL_ERROR_UNINITIALIZE"}))[0]
 
 
 def test_the_two_event_queries_have_opposite_numbers() -> None:

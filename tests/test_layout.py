@@ -27,6 +27,7 @@ FLOORS = {
     "_native": 1,
     "_library": 2,
     "sim": 3,
+    "acl": 4,
     "_buffers": 2,
     "transfer": 3,
     "device_array": 3,

@@ -17,8 +17,20 @@ const struct npux_symbol npux_symbols[] = {
 #undef MAY
 const size_t npux_n_symbols = sizeof(npux_symbols) / sizeof(npux_symbols[0]);
 
+/* The simulator has every symbol, and says which of them the release that it simulates lacks. */
+typedef int (*has_function)(const char *name);
+
+static void *resolve(void *handle, has_function has, const char *name)
+{
+    void *address = dlsym(handle, name);
+
+    return address != NULL && has != NULL && has(name) == 0 ? NULL : address;
+}
+
 int npux_acl_load(struct npux_acl_lib *lib, const char *path, struct npux_err *err)
 {
+    has_function has = NULL;
+    void *symbol;
     char missing[256] = "";
     size_t used = 0;
     int n_missing = 0;
@@ -32,8 +44,10 @@ int npux_acl_load(struct npux_acl_lib *lib, const char *path, struct npux_err *e
         const char *why = dlerror();
         return npux_fail(err, -ENOENT, "dlopen", "%s", why != NULL ? why : "no reason given");
     }
+    symbol = dlsym(lib->handle, "aclsim_has_function");
+    memcpy(&has, &symbol, sizeof(has));
     for (size_t i = 0; i < npux_n_symbols; i++) {
-        void *address = dlsym(lib->handle, npux_symbols[i].name);
+        void *address = resolve(lib->handle, has, npux_symbols[i].name);
         memcpy((char *)&lib->fn + npux_symbols[i].slot, &address, sizeof(address));
         if (address != NULL || npux_symbols[i].need == NPUX_MAY)
             continue;

@@ -4,10 +4,16 @@
  * the library is not the simulator.
  *
  * Environment, read once at the first call of any function of the library:
+ *   ACLSIM_PROFILE        chip, form and release, such as a2-ep-9.1 (the default); see aclsim_set_profile
  *   ACLSIM_DEVICES        number of devices, 1 to 64; default 1
  *   ACLSIM_DEVICE_MEMORY  bytes of each device, plain or with KiB, MiB, GiB, TiB; default 32GiB
  *   ACLSIM_LINK           for example "h2d=25e9,d2h=25e9,d2d=1e12,latency_us=8,submit_us=1.9,move=0"; also
- *                         latency_ns and submit_ns. A rate is 0 (no limit) or 1e6 or more.
+ *                         latency_ns and submit_ns. A rate is 0 (no limit) or 1e6 or more. "chip" in front
+ *                         starts from about what the chip's usual board reaches.
+ *   ACLSIM_MODE, ACLSIM_SEED, ACLSIM_FAULTS  as the functions that set these
+ *   ASCEND_RT_VISIBLE_DEVICES  as for CANN: ascending ids, such as 1,3; what they name becomes 0, 1, ...
+ * The file given to aclInit may set the same under "aclsim": {"profile", "devices", "device_memory", "link",
+ * "mode", "seed", "faults"}, while no device is set; it wins over the environment.
  * Any other value is one line on standard error, and every aclInit returns ACL_ERROR_INVALID_PARAM with this
  * line as its text. Calls that need no aclInit use the default instead.
  *
@@ -62,7 +68,18 @@ struct aclsim_counters {
 
 int aclsim_abi(void); /* ACLSIM_ABI */
 
-/* Number of devices (1 to 64). Refused (-1) while a device is set. Default: ACLSIM_DEVICES or 1. */
+/* What is simulated: a chip (910, 310p, 310b, a2, a3, 950), a form (ep, rc) and a CANN release
+ * (8.0, 8.3, 8.5, 9.0, 9.1), joined by '-', ',' or ' ' in any order; a part that is missing is that of
+ * a2-ep-9.1. "910b" is a2 and "classic" is 8.0. Refused (-1) when there is no such chip in such a form or
+ * release, while a device is set, and between aclInit and the finalisation. */
+int aclsim_set_profile(const char *name);
+int aclsim_get_profile(char *out, size_t nbytes); /* "a2-ep-9.1"; -1 when it does not fit */
+/* 1: the simulated release has this function. 0: it does not, and the function returns
+ * ACL_ERROR_API_NOT_SUPPORT. -1: the simulator does not know it. A loader takes 0 as a missing symbol. */
+int aclsim_has_function(const char *name);
+
+/* Number of devices (1 to 64) before ASCEND_RT_VISIBLE_DEVICES. Refused (-1) while a device is set. Default:
+ * ACLSIM_DEVICES or 1. */
 int aclsim_set_device_count(uint32_t count);
 
 /* device -1: all devices, also those set later. 0 on success. */

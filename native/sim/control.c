@@ -3,6 +3,7 @@
  * Threads: any. Locks: sim.mu. Owns: nothing.
  * Invariant: nothing here waits for simulated work.
  */
+#include "sim/settings.h"
 #include "sim/sim.h"
 
 #include <string.h>
@@ -14,16 +15,15 @@ int aclsim_abi(void)
 
 int aclsim_set_device_count(uint32_t count)
 {
-    bool in_use = false;
+    bool in_use;
 
     sim_once();
     if (count == 0 || count > SIM_MAX_DEVICES)
         return -1;
     pthread_mutex_lock(&sim.mu);
-    for (int d = 0; d < SIM_MAX_DEVICES; d++)
-        in_use = in_use || sim.dev[d].n_contexts != 0;
+    in_use = sim_any_device_set();
     if (!in_use)
-        sim.n_devices = count;
+        sim_use_devices(count);
     pthread_mutex_unlock(&sim.mu);
     return in_use ? -1 : 0;
 }
@@ -39,6 +39,7 @@ int aclsim_set_link(int32_t device, const struct aclsim_link *link)
     if (link == NULL || (device != -1 && !good_device(device)))
         return -1;
     pthread_mutex_lock(&sim.mu);
+    sim_forget_link();
     for (int32_t d = 0; d < SIM_MAX_DEVICES; d++)
         if (device == -1 || device == d) {
             sim.dev[d].link = *link;

@@ -1,77 +1,33 @@
-/* device.c - devices and contexts.
+/* device.c - setting, resetting and waiting for devices.
  *
- * Threads: any. Locks: sim.mu.
- * Owns:    the contexts; a device's address space is kept from its first use to the end of the process.
- * Invariant: a device has a primary context while its refs > 0; its memory blocks die with its last context.
+ * Threads: any. Locks: sim.mu; state callbacks run without it.
+ * Owns:    the devices; an address space is kept from its first use to the end of the process.
+ * Invariant: a device has a primary context while its refs > 0.
  */
+#include "sim/health.h"
+#include "sim/settings.h"
 #include "sim/sim.h"
 
 #include <stdlib.h>
 
-struct sim_context *sim_current(struct sim_thread *self)
+aclError sim_check_device(int32_t device)
 {
-    struct sim_context *ctx = self->ctx;
+    const char *fault = sim_visible_fault();
 
-    if (ctx == NULL || atomic_load_explicit(&ctx->magic, memory_order_acquire) != SIM_MAGIC_CONTEXT)
-        return NULL;
-    return ctx;
-}
-
-aclError sim_need_context(struct sim_thread *self, struct sim_context **ctx)
-{
-    *ctx = sim_current(self);
-    if (*ctx != NULL)
-        return ACL_SUCCESS;
-    return sim_fail(ACL_ERROR_RT_CONTEXT_NULL, "EE1018",
-                    "this thread has no context: call aclrtSetDevice or aclrtSetCurrentContext first");
-}
-
-static aclError check_device(int32_t device)
-{
     if (device >= 0 && (uint32_t)device < sim.n_devices)
         return ACL_SUCCESS;
+    if (fault != NULL)
+        return sim_fail(ACL_ERROR_RT_INVALID_DEVICEID, "EE2002", "%s", fault);
     return sim_fail(ACL_ERROR_RT_INVALID_DEVICEID, "EE1003", "device %d, expected value: [0, %u)", device,
                     sim.n_devices);
 }
 
-/* sim.mu held. NULL: out of host memory or address space. */
-static struct sim_context *context_new(struct sim_device *dev, bool is_primary)
+bool sim_any_device_set(void)
 {
-    struct sim_context *ctx = calloc(1, sizeof(*ctx));
-
-    if (ctx == NULL || sim_heap_map(&dev->heap, dev->id, sim.device_bytes) != 0) {
-        free(ctx);
-        return NULL;
-    }
-    ctx->dev = dev;
-    ctx->is_primary = is_primary;
-    ctx->stream = sim_stream_new(ctx, 0, true);
-    if (ctx->stream == NULL) {
-        free(ctx);
-        return NULL;
-    }
-    atomic_init(&ctx->magic, SIM_MAGIC_CONTEXT);
-    ctx->grave_next = sim.dead_contexts; /* listed from the start, so that it is always reachable */
-    sim.dead_contexts = ctx;
-    dev->n_contexts++;
-    return ctx;
-}
-
-/* sim.mu held, unlocked while streams drain. The handle is dead from the start. */
-static void context_close(struct sim_context *ctx)
-{
-    struct sim_device *dev = ctx->dev;
-    struct sim_stream *s;
-
-    atomic_store_explicit(&ctx->magic, SIM_MAGIC_DEAD, memory_order_release);
-    do { /* closing unlocks, so the list is walked anew */
-        for (s = dev->streams; s != NULL && (s->ctx != ctx || s->closing); s = s->next)
-            ;
-        if (s != NULL)
-            sim_stream_close(s, false);
-    } while (s != NULL);
-    if (--dev->n_contexts == 0)
-        sim_heap_clear(&dev->heap);
+    for (int d = 0; d < SIM_MAX_DEVICES; d++)
+        if (sim.dev[d].n_contexts != 0)
+            return true;
+    return false;
 }
 
 aclError aclrtSetDevice(int32_t device)
@@ -80,12 +36,13 @@ aclError aclrtSetDevice(int32_t device)
     struct sim_device *dev;
     struct sim_context *ctx;
 
-    if (check_device(device) != 0)
+    if (sim_check_device(device) != 0)
         return ACL_ERROR_RT_INVALID_DEVICEID;
     dev = &sim.dev[device];
+    sim_device_notify(device, ACL_RT_DEVICE_STATE_SET_PRE);
     pthread_mutex_lock(&sim.mu);
     if (dev->primary == NULL)
-        dev->primary = context_new(dev, true);
+        dev->primary = sim_context_new(dev, true);
     ctx = dev->primary;
     if (ctx != NULL) {
         dev->refs++;
@@ -94,6 +51,7 @@ aclError aclrtSetDevice(int32_t device)
     pthread_mutex_unlock(&sim.mu);
     if (ctx == NULL)
         return sim_fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "EE9999", "no address space for device %d", device);
+    sim_device_notify(device, ACL_RT_DEVICE_STATE_SET_POST);
     return ACL_SUCCESS;
 }
 
@@ -103,9 +61,10 @@ static aclError reset_device(int32_t device, bool force)
     struct sim_context *closed = NULL;
     bool unmatched;
 
-    if (check_device(device) != 0)
+    if (sim_check_device(device) != 0)
         return ACL_ERROR_RT_INVALID_DEVICEID;
     dev = &sim.dev[device];
+    sim_device_notify(device, ACL_RT_DEVICE_STATE_RESET_PRE);
     pthread_mutex_lock(&sim.mu);
     unmatched = dev->refs == 0;
     if (!unmatched) {
@@ -116,11 +75,12 @@ static aclError reset_device(int32_t device, bool force)
         }
     }
     if (closed != NULL)
-        context_close(closed);
+        sim_context_close(closed);
     pthread_mutex_unlock(&sim.mu);
     if (unmatched)
         return sim_fail(ACL_ERROR_RT_CONTEXT_RELEASE_ERROR, "EE1018", "device %d is reset but not set",
                         device);
+    sim_device_notify(device, ACL_RT_DEVICE_STATE_RESET_POST);
     return ACL_SUCCESS;
 }
 
@@ -154,6 +114,8 @@ aclError aclrtGetDeviceCount(uint32_t *count)
     SIM_CALL(aclrtGetDeviceCount);
     if (count == NULL)
         return sim_fail_null("count");
+    if (sim_visible_fault() != NULL)
+        return sim_fail(ACL_ERROR_RT_NO_DEVICE, "EE2002", "%s", sim_visible_fault());
     pthread_mutex_lock(&sim.mu);
     *count = sim.n_devices;
     pthread_mutex_unlock(&sim.mu);
@@ -165,7 +127,7 @@ aclError aclrtGetRunMode(aclrtRunMode *mode)
     SIM_CALL(aclrtGetRunMode);
     if (mode == NULL)
         return sim_fail_null("mode");
-    *mode = ACL_HOST;
+    *mode = sim_profile.form == SIM_FORM_RC ? ACL_DEVICE : ACL_HOST;
     return ACL_SUCCESS;
 }
 
@@ -174,9 +136,11 @@ aclError aclrtQueryDeviceStatus(int32_t device, aclrtDeviceStatus *status)
     SIM_CALL(aclrtQueryDeviceStatus);
     if (status == NULL)
         return sim_fail_null("status");
-    if (check_device(device) != 0)
+    if (sim_check_device(device) != 0)
         return ACL_ERROR_RT_INVALID_DEVICEID;
-    *status = ACL_RT_DEVICE_STATUS_NORMAL;
+    pthread_mutex_lock(&sim.mu);
+    *status = sim_health(device)->status;
+    pthread_mutex_unlock(&sim.mu);
     return ACL_SUCCESS;
 }
 
@@ -200,12 +164,13 @@ static struct sim_stream **snapshot(struct sim_device *dev, uint32_t *count, uin
     return streams;
 }
 
-aclError aclrtSynchronizeDevice(void)
+/* Errors of the streams are taken along; a stream that is late ends the wait, the others keep theirs. */
+static aclError synchronize(struct sim_thread *self, uint64_t deadline_ns)
 {
-    SIM_CALL(aclrtSynchronizeDevice);
     struct sim_context *ctx;
     struct sim_stream **streams;
     uint64_t *targets;
+    const struct sim_stream *late = NULL;
     uint32_t n;
     aclError code = ACL_SUCCESS;
 
@@ -216,7 +181,10 @@ aclError aclrtSynchronizeDevice(void)
     for (uint32_t i = 0; i < n; i++) {
         struct sim_failure failure;
 
-        sim_stream_wait(streams[i], targets[i], SIM_FOREVER);
+        if (!sim_stream_wait(streams[i], targets[i], deadline_ns)) {
+            late = streams[i];
+            break;
+        }
         failure = streams[i]->failure;
         streams[i]->failure.code = 0;
         if (failure.code != 0) {
@@ -228,72 +196,23 @@ aclError aclrtSynchronizeDevice(void)
     pthread_mutex_unlock(&sim.mu);
     free(streams);
     free(targets);
+    if (late != NULL)
+        return sim_fail(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, "EE1002",
+                        "device %d: stream %d did not end in time", ctx->dev->id, late->id);
     return code;
 }
 
-aclError aclrtCreateContext(aclrtContext *context, int32_t device)
+aclError aclrtSynchronizeDevice(void)
 {
-    SIM_CALL(aclrtCreateContext);
-    struct sim_context *ctx;
-
-    if (context == NULL)
-        return sim_fail_null("context");
-    if (check_device(device) != 0)
-        return ACL_ERROR_RT_INVALID_DEVICEID;
-    pthread_mutex_lock(&sim.mu);
-    ctx = context_new(&sim.dev[device], false);
-    pthread_mutex_unlock(&sim.mu);
-    if (ctx == NULL)
-        return sim_fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "EE9999", "no address space for device %d", device);
-    self->ctx = ctx;
-    *context = ctx;
-    return ACL_SUCCESS;
+    SIM_CALL(aclrtSynchronizeDevice);
+    return synchronize(self, SIM_FOREVER);
 }
 
-static aclError check_context(struct sim_context *ctx)
+aclError aclrtSynchronizeDeviceWithTimeout(int32_t timeout_ms)
 {
-    if (ctx == NULL)
-        return sim_fail_null("context");
-    if (atomic_load_explicit(&ctx->magic, memory_order_acquire) != SIM_MAGIC_CONTEXT)
-        return sim_fail(ACL_ERROR_RT_INVALID_HANDLE, "EE1017", "context %p was destroyed", (void *)ctx);
-    return ACL_SUCCESS;
-}
+    SIM_CALL(aclrtSynchronizeDeviceWithTimeout);
+    uint64_t deadline_ns;
+    aclError code = sim_timeout_check(timeout_ms, &deadline_ns);
 
-aclError aclrtDestroyContext(aclrtContext context)
-{
-    SIM_CALL(aclrtDestroyContext);
-    struct sim_context *ctx = context;
-    aclError code;
-
-    pthread_mutex_lock(&sim.mu);
-    code = check_context(ctx);
-    if (code == 0 && ctx->is_primary)
-        code = sim_fail(ACL_ERROR_RT_PARAM_INVALID, "EE1001", "aclrtSetDevice made this context");
-    if (code == 0)
-        context_close(ctx);
-    pthread_mutex_unlock(&sim.mu);
-    return code;
-}
-
-aclError aclrtSetCurrentContext(aclrtContext context)
-{
-    SIM_CALL(aclrtSetCurrentContext);
-    aclError code = check_context(context);
-
-    if (code == 0)
-        self->ctx = context;
-    return code;
-}
-
-aclError aclrtGetCurrentContext(aclrtContext *context)
-{
-    SIM_CALL(aclrtGetCurrentContext);
-    struct sim_context *ctx;
-
-    if (context == NULL)
-        return sim_fail_null("context");
-    if (sim_need_context(self, &ctx) != 0)
-        return ACL_ERROR_RT_CONTEXT_NULL;
-    *context = ctx;
-    return ACL_SUCCESS;
+    return code != 0 ? code : synchronize(self, deadline_ns);
 }

@@ -1,7 +1,8 @@
-/* error.c - error texts and the last error code, both per thread.
+/* error.c - error texts and the last error code, both per thread unless aclInit asked for one text store.
  *
- * Threads: each call touches only the calling thread's record. Locks: none.
- * Owns:    the pending and the shown text of each thread.
+ * Threads: each call touches only the calling thread's record and, when by_process, the shared text.
+ * Locks:   shared_mu, a leaf.
+ * Owns:    the pending and the shown text of each thread; the shared text.
  * Invariant: pending is NULL or a non-empty text that no aclGetRecentErrMsg returned yet (a thread without
  *          context excepted: there the real library does not consume what it returns).
  */
@@ -22,31 +23,72 @@ static const struct {
     {"EE1001", "Invalid_Argument", "An argument does not fit the other arguments of the call."},
     {"EE1002", "Stream_Synchronize_Timeout", "The work queued on the stream did not end in time."},
     {"EE1003", "Invalid_Argument_Range", "A value lies outside of the range that the call accepts."},
+    {"EE1004", "Null_Pointer", "A pointer argument must not be null."},
+    {"EE1005", "Unsupported_Function", "This chip, or this form of it, lacks the function."},
     {"EE1006", "Unsupported_Argument", "The value is known but not supported here."},
     {"EE1010", "Foreign_Object", "The object was made in another context than the current one."},
     {"EE1017", "Invalid_Handle", "The handle was destroyed, or is of another type."},
     {"EE1018", "Wrong_Call_Sequence", "A call that has to come before this one is missing."},
     {"EE1023", "Resource_Exhausted", "Every object of this kind is in use."},
+    {"EE2002", "Invalid_Environment_Variable", NULL},
     {"EE9999", "Inner_Error", NULL},
     {"EH0001", "Invalid_Argument", NULL},
     {"EH0003", "Invalid_File", NULL},
     {"EH0004", "Invalid_File", NULL},
+    {"EH0006", "Unsupported_Function", "The simulated release or chip lacks the function."},
     {"EH0007", "Invalid_Argument", "The value is not a member of the enumeration."},
     {"EH0008", "Null_Pointer", "A pointer argument must not be null."},
 };
 
-static void append(struct sim_thread *self, const char *text)
+/* err_msg_mode of the configuration: the texts of all threads in one place. */
+static atomic_bool by_process;
+static pthread_mutex_t shared_mu = PTHREAD_MUTEX_INITIALIZER;
+static char *shared_text;
+
+void sim_error_scope(bool process)
 {
-    size_t have = self->pending != NULL ? strlen(self->pending) : 0, more = strlen(text);
+    atomic_store(&by_process, process);
+}
+
+static void append_to(char **pending, const char *text)
+{
+    size_t have = *pending != NULL ? strlen(*pending) : 0, more = strlen(text);
     char *grown;
 
     if (have + more >= MAX_TEXT) /* nobody reads them: keep the newest */
         have = 0;
-    grown = realloc(self->pending, have + more + 1);
+    grown = realloc(*pending, have + more + 1);
     if (grown == NULL)
         return;
     memcpy(grown + have, text, more + 1);
-    self->pending = grown;
+    *pending = grown;
+}
+
+static void append(struct sim_thread *self, const char *text)
+{
+    if (!atomic_load(&by_process)) {
+        append_to(&self->pending, text);
+        return;
+    }
+    pthread_mutex_lock(&shared_mu);
+    append_to(&shared_text, text);
+    pthread_mutex_unlock(&shared_mu);
+}
+
+/* Takes what aclGetRecentErrMsg returns; NULL when nothing is pending. */
+static char *take(struct sim_thread *self)
+{
+    char *text = self->pending;
+
+    self->pending = NULL;
+    if (atomic_load(&by_process)) {
+        free(text);
+        pthread_mutex_lock(&shared_mu);
+        text = shared_text;
+        shared_text = NULL;
+        pthread_mutex_unlock(&shared_mu);
+    }
+    return text;
 }
 
 static void add_message(struct sim_thread *self, aclError code, const char *id, const char *line)
@@ -80,8 +122,8 @@ static struct sim_thread *this_thread(void)
 
 aclError sim_fail_quiet(aclError code)
 {
-    /* 1000xx is made by the layer above the runtime, which does not keep a last error. */
-    if (code < 100000 || code > 100999)
+    /* 1000xx and 2000xx are made by the layer above the runtime, which does not keep a last error. */
+    if ((code < 100000 || code > 100999) && (code < 200000 || code > 200999))
         this_thread()->last_error = code;
     return code;
 }
@@ -122,11 +164,12 @@ const char *aclGetRecentErrMsg(void)
     if (sim_current(self) == NULL) {
         add_message(self, ACL_ERROR_RT_CONTEXT_NULL, "EE1018",
                     "the device's messages need a current context, and this thread has none");
-        self->shown = strdup(self->pending != NULL ? self->pending : "");
+        self->shown = take(self);
+        if (self->shown != NULL) /* returned, and yet kept */
+            append(self, self->shown);
         return self->shown;
     }
-    self->shown = self->pending;
-    self->pending = NULL;
+    self->shown = take(self);
     return self->shown;
 }
 

@@ -39,8 +39,6 @@ enum {
     SIM_MAGIC_DEAD = 0x44454144
 };
 
-extern struct sim_profile sim_profile;
-
 enum sim_fn {
 #define ACL_FN(result, name, need, since, parameters) SIM_FN_##name,
 #include "acl/symbols.def"
@@ -139,6 +137,7 @@ struct sim_engine {
 
 struct sim_device {
     int32_t id;
+    int32_t phys;  /* id before ASCEND_RT_VISIBLE_DEVICES renumbered */
     uint32_t refs; /* aclrtSetDevice minus aclrtResetDevice */
     uint32_t n_contexts;
     uint32_t n_streams; /* user streams */
@@ -188,7 +187,8 @@ struct sim_tally { /* see struct aclsim_counters */
 
 struct sim_state {
     pthread_mutex_t mu;
-    atomic_uint n_devices;
+    atomic_uint n_devices; /* visible ones */
+    uint32_t n_physical;
     uint64_t device_bytes;
     struct sim_device dev[SIM_MAX_DEVICES];
     struct sim_stream *work; /* streams to advance, by work_next; empty whenever mu is free */
@@ -234,10 +234,16 @@ static inline struct sim_thread *sim_enter(enum sim_fn fn)
     struct sim_thread *const self = sim_enter(SIM_FN_##name); \
     (void)self
 
+/* Which functions the simulated release does not have yet (profile.c); changes with the profile only. */
+extern atomic_bool sim_lacks[SIM_N_FN];
+aclError sim_lack(enum sim_fn fn); /* the code and text of a lacking function */
+
 /* The first line of every ACL function that returns aclError. */
 #define SIM_CALL(name)                                                             \
     SIM_COUNT(name);                                                               \
     do {                                                                           \
+        if (atomic_load_explicit(&sim_lacks[SIM_FN_##name], memory_order_relaxed)) \
+            return sim_lack(SIM_FN_##name);                                        \
         if (atomic_load_explicit(&sim_n_call_faults, memory_order_acquire) != 0) { \
             aclError fault_ = sim_fault_call(SIM_FN_##name);                       \
             if (fault_ != 0)                                                       \
@@ -275,17 +281,29 @@ static inline void sim_relax(void)
 #endif
 }
 
+bool sim_any_device_set(void); /* sim.mu held; also explicit contexts count (device.c) */
+
 /* --- errors (error.c) -------------------------------------------------------------------------------- */
 
 /* Leaves the text for aclGetRecentErrMsg, remembers code as the thread's last error unless the ACL layer
- * itself makes it (1000xx), and returns code. */
+ * itself makes it (1000xx, 2000xx), and returns code. */
 aclError sim_fail(aclError code, const char *id, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 aclError sim_fail_quiet(aclError code); /* no text */
 aclError sim_fail_null(const char *what);
 aclError sim_fail_failure(const struct sim_stream *s, const struct sim_failure *failure);
+void sim_error_scope(bool by_process); /* whose texts aclGetRecentErrMsg returns; at first the thread's */
 
-/* --- devices and contexts (device.c) ----------------------------------------------------------------- */
+/* --- devices (device.c) and contexts (context.c) ----------------------------------------------------- */
 
+aclError sim_check_device(int32_t device); /* 0 or 107001 with text */
+/* Without text: 0, 107000 for a value outside of its range, 207000 when the chip has no such limit. */
+aclError sim_limit_set(aclrtDeviceLimit limit, uint64_t value);
+/* The device that a thread without context gets; -1: none. */
+void sim_set_default_device(int32_t device);
+/* sim.mu held. NULL: out of host memory or address space. */
+struct sim_context *sim_context_new(struct sim_device *dev, bool is_primary);
+/* sim.mu held, unlocked while streams drain. The handle is dead from the start. */
+void sim_context_close(struct sim_context *ctx);
 struct sim_context *sim_current(struct sim_thread *self); /* NULL without a live one; no message */
 aclError sim_need_context(struct sim_thread *self, struct sim_context **ctx); /* 0 or 107002 with text */
 

@@ -5,6 +5,10 @@
 
 static void check_finalize_before_init(void)
 {
+    uint64_t left = 99;
+
+    CHECK_EQ(aclFinalizeReference(&left), ACL_ERROR_REPEAT_FINALIZE);
+    CHECK_EQ(left, 0);
     OK(aclFinalize());
     CHECK_EQ(aclFinalize(), ACL_ERROR_REPEAT_FINALIZE);
 }
@@ -37,12 +41,17 @@ static void check_init_file(void)
     CHECK(fd >= 0);
     CHECK_EQ(write(fd, "{\"a\": 1}\n", 9), 9);
     CHECK_EQ(aclInit("no/such/file"), ACL_ERROR_INVALID_FILE);
-    OK(aclInit(path));
-    CHECK_EQ(aclInit(path), ACL_ERROR_REPEAT_INITIALIZE);
-    CHECK_EQ(aclInit(NULL), ACL_ERROR_INVALID_PARAM);
-    OK(aclFinalize());
     OK(ftruncate(fd, 4));
     CHECK_EQ(aclInit(path), ACL_ERROR_PARSE_FILE);
+    CHECK_EQ(pwrite(fd, "{\"a\": 1}\n", 9, 0), 9);
+    OK(aclInit(path));
+    CHECK_EQ(aclInit(path), ACL_ERROR_REPEAT_INITIALIZE);
+    CHECK_EQ(aclInit("no/such/file"), ACL_ERROR_REPEAT_INITIALIZE); /* not looked at while initialised */
+    OK(aclFinalize());
+    CHECK_EQ(aclInit(NULL), ACL_ERROR_INVALID_PARAM); /* from now on it has to be the first file */
+    CHECK(message_has("differs from that of the first"));
+    OK(aclInit(path));
+    OK(aclFinalize());
     close(fd);
     unlink(path);
 }
@@ -57,7 +66,7 @@ static void check_versions(void)
     CHECK_EQ(minor, 17);
     OK(aclsysGetVersionStr(package, version));
     CHECK(strcmp(version, "9.1.0") == 0);
-    CHECK(strcmp(aclrtGetSocName(), "Ascend910B") == 0);
+    CHECK(strcmp(aclrtGetSocName(), "Ascend910B3") == 0);
     CHECK_EQ(aclsim_abi(), ACLSIM_ABI);
 }
 

@@ -25,6 +25,11 @@ class Library:
         self._path = path
         self._handle = handle
         self._functions: dict[str, Any] = {}
+        # Only the simulator exports this: 0 for a function that the release it simulates does not have.
+        self._ask: Any = getattr(handle, "aclsim_has_function", None)
+        if self._ask is not None:
+            self._ask.argtypes = [ctypes.c_char_p]
+            self._ask.restype = ctypes.c_int
 
     def __repr__(self) -> str:
         return f"Library({self._path!r})"
@@ -45,11 +50,12 @@ class Library:
         return hasattr(self._handle, "aclsim_abi")
 
     def has(self, name: str) -> bool:
-        """Whether the library exports this function. No call is made."""
-        return hasattr(self._handle, name)
+        """Whether the library exports this function, and the release that it simulates has it. No call of an
+        ACL function is made."""
+        return hasattr(self._handle, name) and (self._ask is None or self._ask(name.encode()) != 0)
 
     def missing(self, *, must: bool = True) -> tuple[str, ...]:
-        """Names of the table that the library does not export: the required ones, or the optional ones."""
+        """Names of the table that the library does not have: the required ones, or the optional ones."""
         return tuple(name for name, row in PROTOTYPES.items() if row.must is must and not self.has(name))
 
     def function(self, name: str) -> Any:
@@ -58,13 +64,12 @@ class Library:
         found = self._functions.get(name)
         if found is None:
             prototype = PROTOTYPES[name]
-            try:
-                found = getattr(self._handle, name)
-            except AttributeError:
+            if not self.has(name):
                 raise LibraryError(
                     f"{self._path} has no {name}",
                     remedy=f"it needs CANN {prototype.since} or later; ask Library.has first",
-                ) from None
+                )
+            found = getattr(self._handle, name)
             found.restype = prototype.restype
             found.argtypes = list(prototype.argtypes)
             self._functions[name] = found

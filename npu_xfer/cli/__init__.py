@@ -1,4 +1,4 @@
-"""The `npu-xfer` command: `info`, `bench` and `load`.
+"""The `npu-xfer` command: `info`, `bench`, `load` and `sim`.
 
 Importing this package imports neither typer nor rich; `main` does, and says what to install without them.
 """

@@ -1,7 +1,7 @@
 """The command line itself: options, and which text or status each outcome gives.
 
 Exit status: 0 when everything worked, 1 when something failed or came back wrong, 2 for a wrong command line,
-130 after Ctrl-C.
+130 after Ctrl-C. `sim run` ends with its program's.
 """
 
 # typer reads the annotations of this file when the program runs, so that they are not postponed here.
@@ -11,7 +11,7 @@ import dataclasses
 import logging
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 import typer
 from rich.progress import DownloadColumn, MofNCompleteColumn, Progress
@@ -30,7 +30,8 @@ from npu_xfer.cli._common import (
     version_text,
     write_json,
 )
-from npu_xfer.errors import XferError
+from npu_xfer.cli._outcomes import fail, outcomes, save
+from npu_xfer.cli._sim_app import sim_app
 
 __all__ = ["app"]
 
@@ -52,6 +53,7 @@ Examples:
   npu-xfer load --demo
   npu-xfer load model.safetensors --json report.json
   npu-xfer bench --sizes 64KiB,16MiB --verify
+  npu-xfer sim run -- ./program
 
 The environment variable NPU_XFER_LIBRARY says which ACL library to use: auto (the default), cann, sim, or the
 path of one.
@@ -82,31 +84,6 @@ def _root(
     logging.getLogger("npu_xfer").addHandler(logging.NullHandler())
 
 
-def _fail(screen: Screen, text: object, status: int) -> NoReturn:
-    screen.complain(str(text))
-    raise typer.Exit(status)
-
-
-@contextlib.contextmanager
-def _outcomes(screen: Screen) -> Iterator[None]:
-    """What the device says ends in status 1, what the user said wrong in status 2."""
-    try:
-        yield
-    except XferError as error:
-        _fail(screen, error, 1)
-    except ValueError as error:
-        _fail(screen, error, 2)
-
-
-def _save(screen: Screen, target: str | None, data: object) -> None:
-    if target is None:
-        return
-    try:
-        write_json(target, data)
-    except OSError as error:
-        _fail(screen, f"{target} cannot be written: {error.strerror or error}", 1)
-
-
 # ---- info ----
 
 
@@ -129,14 +106,14 @@ def info(
     Ends with status 1 when no library can be used or device 0 does not open.
     """
     screen = Screen()
-    with _outcomes(screen):
+    with outcomes(screen):
         report = _info.collect(with_devices=devices)
     if as_json:
         write_json("-", dataclasses.asdict(report))
     else:
         _info.draw(report, screen)
     if report.error is not None:
-        _fail(screen, report.error, 1)
+        fail(screen, report.error, 1)
 
 
 # ---- bench ----
@@ -273,7 +250,7 @@ def bench(
     --verify, arrives wrong.
     """
     screen = Screen(results_to_stderr=json_file == "-")
-    with _outcomes(screen):
+    with outcomes(screen):
         plan = _bench.Plan(
             sizes=_bench.DEFAULT_SIZES if sizes is None else _list_of_sizes(sizes),
             concurrency=_list_of_counts(concurrency),
@@ -306,12 +283,12 @@ def bench(
         for note in _bench_view.footnotes(plan, results):
             screen.say(note)
     context = provenance(library) | {"device": device, "loop": loop, "link": link}
-    _save(screen, json_file, _bench_view.as_json(plan, results, context, interrupted=interrupted))
+    save(screen, json_file, _bench_view.as_json(plan, results, context, interrupted=interrupted))
     failed = [result for result in results if result.failure is not None]
     for result in failed:
         screen.complain(f"{result.case}: {result.failure}")
     if interrupted:
-        _fail(screen, f"interrupted: {len(results)} of {n_cases} cases were finished", _INTERRUPTED)
+        fail(screen, f"interrupted: {len(results)} of {n_cases} cases were finished", _INTERRUPTED)
     if failed:
         raise typer.Exit(1)
 
@@ -376,8 +353,8 @@ def load(
     """
     screen = Screen(results_to_stderr=json_file == "-")
     if not files and not demo:
-        _fail(screen, "nothing to load: name a .npy, .npz or .safetensors file, or pass --demo", 2)
-    with _outcomes(screen):
+        fail(screen, "nothing to load: name a .npy, .npz or .safetensors file, or pass --demo", 2)
+    with outcomes(screen):
         window_nbytes = parse_nbytes(window)
         if window_nbytes < MIB:
             raise ValueError(f"--window {window} is too small; accepted: 1 MiB or more")
@@ -402,9 +379,14 @@ def load(
         "window_nbytes": window_nbytes,
         "in_flight": in_flight,
     }
-    _save(screen, json_file, _load_view.as_json(reports, context))
+    save(screen, json_file, _load_view.as_json(reports, context))
     for report in reports:
         for text in report.failures():
             screen.complain(text)
     if not all(report.verified for report in reports):
         raise typer.Exit(1)
+
+
+# ---- sim ----
+
+app.add_typer(sim_app, name="sim")

@@ -1,0 +1,32 @@
+/* health.h - what is wrong with each device, and the calls that ask and repair.
+ *
+ * Threads: any. Locks: sim.mu for every access to a record.
+ * Owns:    the records. Invariant: error is ACL_RT_NO_ERROR exactly while n_uce is 0 or the error is another
+ * one.
+ */
+#ifndef ACLSIM_HEALTH_H
+#define ACLSIM_HEALTH_H
+
+#include <stdint.h>
+
+#include "acl/abi.h"
+
+enum { SIM_MAX_UCE = 20 }; /* what aclrtErrorInfo holds */
+
+struct sim_health {
+    aclrtDeviceStatus status; /* of aclrtQueryDeviceStatus */
+    aclrtErrorType error;     /* of aclrtGetErrorVerbose */
+    uint32_t n_uce;
+    aclrtMemUceInfo uce[SIM_MAX_UCE]; /* addresses with an uncorrectable error; reserved is 0 */
+};
+
+struct sim_health *sim_health(int32_t device); /* sim.mu held */
+
+/* Called with sim.mu held when a repair call accepted its argument and the record was cleared. Weak: does
+ * nothing unless the fault part defines it. */
+void sim_health_repaired(int32_t device);
+
+/* Runs the callbacks of aclrtRegDeviceStateCallback, without any lock (devstate.c). */
+void sim_device_notify(int32_t device, aclrtDeviceState state);
+
+#endif
