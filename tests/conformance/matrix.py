@@ -10,6 +10,7 @@ Each profile is probed in a process of its own, forked before any library is loa
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import os
 import select
@@ -17,7 +18,10 @@ import signal
 import sys
 import traceback
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 ROOT = Path(__file__).resolve().parents[2]
 TARGET = ROOT / "docs" / "simulator-profiles.md"
@@ -56,8 +60,8 @@ def _probe(environ: dict[str, str]) -> tuple[str, Answers | None]:
     return acl.profile.name, run(acl)
 
 
-def _forked(environ: dict[str, str]) -> tuple[str, Answers | None]:
-    """`_probe` in a child. A child that crashes or hangs is an error that names the profile."""
+def _forked(function: Callable[[], Any]) -> Any:
+    """The function's result from a child. One that crashes or hangs ends the program."""
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
@@ -65,7 +69,7 @@ def _forked(environ: dict[str, str]) -> tuple[str, Answers | None]:
         status = 1
         try:
             with os.fdopen(write, "w") as out:
-                json.dump(_probe(environ), out)
+                json.dump(function(), out)
             status = 0
         except BaseException:
             traceback.print_exc()
@@ -85,20 +89,19 @@ def _forked(environ: dict[str, str]) -> tuple[str, Answers | None]:
         os.close(read)
         _, status = os.waitpid(child, 0)
     if status != 0:
-        raise SystemExit(f"the probe of {environ or 'the library'} ended with status {status:#x}")
-    found: list[Any] = json.loads(b"".join(chunks))
-    return found[0], found[1]
+        raise SystemExit(f"a probe ended with status {status:#x}")
+    return json.loads(b"".join(chunks))
 
 
 def collect(profiles: list[str] | None) -> dict[str, Answers]:
     """Answers by profile. None: of the library as it is."""
     if profiles is None:
-        name, answers = _forked({})
+        name, answers = _forked(lambda: _probe({}))
         return {} if answers is None else {name: answers}
     found = {}
     for profile in profiles:
-        environ = {"ACLSIM_PROFILE": profile, "ACLSIM_DEVICES": "2", "NPU_XFER_LIBRARY": "sim"}
-        _, answers = _forked(environ)
+        environ = {"ACLSIM_PROFILE": profile, "ACLSIM_DEVICES": "2"}
+        _, answers = _forked(functools.partial(_probe, environ))
         if answers is not None:
             found[profile] = answers
     return found
@@ -185,7 +188,8 @@ def main() -> int:
     parser.add_argument("--print", action="store_true", help="write to standard output")
     parser.add_argument("--profiles", help="only these, separated by commas; implies --print")
     options = parser.parse_args()
-    real = os.environ.get("NPU_XFER_LIBRARY", "sim") != "sim"
+    os.environ.setdefault("NPU_XFER_LIBRARY", "sim")
+    real = not _forked(lambda: open_acl().simulated)
     profiles = options.profiles.split(",") if options.profiles else PROFILES
     found = collect(None if real else profiles)
     if not found:

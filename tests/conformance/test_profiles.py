@@ -33,7 +33,7 @@ DEADLINE_S = 110
 def child(profile: str, *args: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, *map(str, args)],
-        env={**os.environ, "NPU_XFER_LIBRARY": "sim", "ACLSIM_PROFILE": profile},
+        env={**os.environ, "ACLSIM_PROFILE": profile},
         cwd=ROOT,
         capture_output=True,
         text=True,

@@ -257,7 +257,7 @@ VALID: dict[str, Callable[[World], tuple[Any, ...]]] = {
     "aclrtMemcpyBatchV2": lambda w: w.batch(),
     "aclrtMemcpyBatchAsync": lambda w: w.batch(w.out(), w.s),
     "aclrtMemcpyBatchAsyncV2": lambda w: w.batch(w.s),
-    "aclrtMemcpyAsyncWithOffset": lambda w: (_pointer(w, w.d), N, 0, _pointer(w, w.d2), 64, 0, 3, w.s),
+    "aclrtMemcpyAsyncWithOffset": lambda w: (_pointer(w, w.d), N, 0, _pointer(w, w.d2), 64, 0, 6, w.s),
     "aclrtGetMemcpyDescSize": lambda w: (6, w.out()),
     "aclrtSetMemcpyDesc": lambda w: (w.d2, 6, w.d, w.d, 64, None),
     "aclrtMemcpyAsyncWithDesc": lambda w: (_descriptor(w), 6, w.s),
@@ -281,10 +281,11 @@ def _bus_id(w: World) -> Any:
     return text
 
 
-def _pointer(w: World, address: int) -> Any:
-    pointer = P(address)
-    w.keep.append(pointer)
-    return ctypes.byref(pointer)
+def _pointer(w: World, address: int) -> int:
+    """Device memory that holds an address."""
+    block = w.device()
+    w.call("aclrtMemcpy", block, 8, ctypes.byref(P(address)), 8, 1)
+    return block
 
 
 def _descriptor(w: World) -> int:
