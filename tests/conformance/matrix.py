@@ -61,7 +61,7 @@ def _probe(environ: dict[str, str]) -> tuple[str, Answers | None]:
 
 
 def _forked(function: Callable[[], Any]) -> Any:
-    """The function's result from a child. One that crashes or hangs ends the program."""
+    """The function's result from a child. ChildProcessError when it crashes or hangs."""
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
@@ -89,7 +89,7 @@ def _forked(function: Callable[[], Any]) -> Any:
         os.close(read)
         _, status = os.waitpid(child, 0)
     if status != 0:
-        raise SystemExit(f"a probe ended with status {status:#x}")
+        raise ChildProcessError(f"the probe ended with status {status:#x}")
     return json.loads(b"".join(chunks))
 
 
@@ -101,7 +101,10 @@ def collect(profiles: list[str] | None) -> dict[str, Answers]:
     found = {}
     for profile in profiles:
         environ = {"ACLSIM_PROFILE": profile, "ACLSIM_DEVICES": "2"}
-        _, answers = _forked(functools.partial(_probe, environ))
+        try:
+            _, answers = _forked(functools.partial(_probe, environ))
+        except ChildProcessError as failed:
+            raise SystemExit(f"{profile}: {failed}") from None
         if answers is not None:
             found[profile] = answers
     return found

@@ -200,6 +200,8 @@ CHANGES: dict[Callable[[Batch], None], tuple[int, int | None]] = {
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
 @pytest.mark.parametrize("name", ALL)
 def test_refusals(kit: Kit, name: str, change: Callable[[Batch], None]) -> None:
+    if change is all_zero and not kit.profile.since("9.1"):
+        pytest.skip("0 bytes came with 9.1")
     batch, _, targets = upload(kit, [64, 64, 64])
     change(batch)
     code, entry = CHANGES[change]

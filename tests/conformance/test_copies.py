@@ -350,7 +350,7 @@ def test_large_copies_are_several_tasks(kit: Kit, direction: str, kind: int) -> 
 
 
 @cites("aclrtMemcpyAsyncWithCondition copies pinned memory like the plain call", "CANN 9.1 docs")
-@since("8.3")
+@since("8.5")
 def test_with_condition(kit: Kit) -> None:
     source, target, stream = kit.pinned(4096, seed=1), kit.device(4096), kit.stream()
     code = kit.acl.aclrtMemcpyAsyncWithCondition(target.address, 4096, source.address, 4096, H2D, stream)

@@ -35,7 +35,7 @@ ABORT_CHIPS = ("a2", "a3", "950")
 
 
 def fail_next(code: int = TS_ERROR, nth: int = 1) -> None:
-    sim.fail_copy(code, direction="h2d", nth=nth)
+    sim.fail_copy(code, nth=nth)
 
 
 # ---- CONTINUE, the default ----

@@ -209,7 +209,9 @@ def test_memset_order(kit: Kit, place: str, at_once: bool) -> None:
     assert kit.read(block) == bytes([7]) * 4096
 
 
-@cites("aclrtMemsetD32 fills words", "aclrtMemsetD32 docs, CANN 9.1")
+@cites(
+    "aclrtMemsetD32 fills words on A2, A3 and 950; elsewhere it succeeds without filling", "CANN 9.2 sources"
+)
 @since("9.1")
 @pytest.mark.parametrize("way", ["sync", "async"])
 def test_memset_words(kit: Kit, way: str) -> None:
@@ -219,7 +221,8 @@ def test_memset_words(kit: Kit, way: str) -> None:
     else:
         assert kit.acl.aclrtMemsetD32Async(block.address, 64, 0x01020304, 8, None) == OK
         assert kit.sync(None) == OK
-    assert kit.read(block) == bytes([4, 3, 2, 1]) * 8 + bytes(32)
+    filled = kit.profile.chip in ("a2", "a3", "950")
+    assert kit.read(block) == (bytes([4, 3, 2, 1]) * 8 if filled else bytes(32)) + bytes(32)
 
 
 @cites("Words must be aligned and fit", "aclrtMemsetD32 of the open runtime, CANN 9.2")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from conformance.support.cites import OBSERVED, chips, cites, since
+from conformance.support.cites import OBSERVED, chips, cites, forms, since
 from conformance.support.codes import ACL_FEATURE, ACL_PARAM, OK, PARAM, WRONG_CONTEXT
 from conformance.support.fresh import fresh
 from conformance.support.kit import D2D, H2D, Kit, content
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 P, I32 = ctypes.c_void_p, ctypes.c_int32
 TWO = {"ACLSIM_DEVICES": "2"}
+# 310B has no peer access, and neither has a chip that runs the program itself (aclrtDeviceEnablePeerAccess).
+PEERS = ("910", "310p", "a2", "a3", "950")
 
 
 def set_two(acl: Acl) -> None:
@@ -41,6 +43,8 @@ CASES: dict[str, tuple[list[tuple[Any, ...]], list[int]]] = {
 
 
 @cites("Enabling and disabling repeat freely; flags are 200006, the device itself 100000", OBSERVED)
+@chips(*PEERS)
+@forms("ep")
 @pytest.mark.parametrize("case", CASES)
 def test_access(case: str) -> None:
     calls, codes = CASES[case]
@@ -58,6 +62,8 @@ def possible(acl: Acl) -> list[tuple[int, int]]:
 
 
 @cites("Two devices of one host can access each other, or say that they cannot", "CANN 9.1 docs")
+@chips(*PEERS)
+@forms("ep")
 def test_possible() -> None:
     for code, can in fresh(possible, environ=TWO):
         assert code == OK
@@ -88,6 +94,8 @@ def status(acl: Acl) -> list[int]:
 
 
 @cites("The state of the access can be asked for", "aclrtDevicePeerAccessStatus docs, CANN 9.1")
+@chips(*PEERS)
+@forms("ep")
 @since("8.5")
 def test_status() -> None:
     assert fresh(status, environ=TWO) == [0, 1, 0]
@@ -108,6 +116,8 @@ def across(acl: Acl, enable: bool) -> tuple[list[int], bool]:
 
 
 @cites("A copy between devices goes on a stream of the current device", "aclrtMemcpyAsync docs, CANN 9.1")
+@chips(*PEERS)
+@forms("ep")
 def test_copy_between_devices() -> None:
     assert fresh(across, True, environ=TWO) == ([OK, OK, OK], True)
 

@@ -145,7 +145,10 @@ class Kit:
         return status == 1
 
     def hold(self, direction: str = "h2d", device: int = 0) -> sim.Hold:
-        """Stops an engine until released or the end of the test. Needs control."""
+        """Stops an engine until released or the end of the test. Needs control. On the chip itself all
+        copies go through one engine."""
+        if self.profile.form == "rc":
+            direction = "d2d"
         hold = sim.hold_engine(device, direction)  # type: ignore[arg-type]  # a direction by its name
         self.holds.append(hold)
         return hold

@@ -443,6 +443,9 @@ def answer(w: World, name: str, arguments: Callable[[World], tuple[Any, ...]]) -
     return "null" if value is None else str(value)
 
 
+_alive: list[World] = []  # a thread of the runtime may call a callback after the last probe
+
+
 def run(acl: Acl) -> dict[str, dict[str, str]] | None:
     """Every probe in this process: {"copies": {...}, "valid": {...}, "bad": {...}}; None when the library
     refuses to start, because it does not know the profile."""
@@ -450,6 +453,7 @@ def run(acl: Acl) -> dict[str, dict[str, str]] | None:
     if started != 0:
         return None
     w = World(acl)
+    _alive.append(w)
     copies = {name: str(call(w)) for name, call in COPIES.items()}
     bad = {name: answer(w, name, arguments) for name, arguments in BAD.items()}
     valid = {"aclInit": str(started), "aclrtSetDevice": answer(w, "aclrtSetDevice", lambda _: (0,))}
