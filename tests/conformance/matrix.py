@@ -152,9 +152,41 @@ def _functions(answers: Answers) -> dict[str, str]:
     for name in symbols():
         valid, bad = answers["valid"].get(name), answers["bad"].get(name)
         cells[name] = valid or ""
-        if bad is not None and valid != "-":
+        if bad == "-":
+            cells[name] = "-"
+        elif bad is not None and valid != "-":
             cells[name] = f"{cells[name]} ({bad})".strip()
     return cells
+
+
+def _over_time(by_gen: dict[str, str]) -> str:
+    """One cell from a function's answers by generation, without those of before it came."""
+    runs: list[tuple[str, str]] = []
+    for gen, cell in by_gen.items():
+        if (cell != "-" or runs) and (not runs or runs[-1][1] != cell):
+            runs.append((gen, cell))
+    if not runs:
+        return "-"
+    return "; ".join([runs[0][1], *(f"from {gen}: {cell}" for gen, cell in runs[1:])])
+
+
+def _function_table(found: dict[str, Answers]) -> list[str]:
+    """One row for each function: the generation that first has it, and a column for each group of chips."""
+    by_form: dict[str, dict[str, dict[str, str]]] = {}
+    for profile, answers in found.items():
+        form, _, gen = profile.rpartition("-")
+        by_form.setdefault(form, {})[gen] = _functions(answers)
+    columns = {
+        form: {name: _over_time({gen: cells[name] for gen, cells in gens.items()}) for name in symbols()}
+        for form, gens in by_form.items()
+    }
+    groups = _groups(columns)
+    lines = [f"| function | since | {' | '.join(', '.join(names) for names, _ in groups)} |"]
+    lines.append("|---" * (len(groups) + 2) + "|")
+    for name, symbol in symbols().items():
+        cells = [column[name] for _, column in groups]
+        lines.append(f"| {name} | {symbol.gen} | {' | '.join(cells)} |")
+    return lines
 
 
 def render(found: dict[str, Answers]) -> str:
@@ -175,9 +207,9 @@ def render(found: dict[str, Answers]) -> str:
         "## Functions",
         "",
         "The code of a harmless valid call, and in brackets that of a call with a null or invalid argument.",
-        "`-`: the release does not have the function. `text` and `null`: it returns a string or none.",
+        "`text` and `null`: it returns a string or none. Releases before `since` lack the function.",
         "",
-        *_table("function", {profile: _functions(answers) for profile, answers in found.items()}),
+        *_function_table(found),
         "",
     ]
     return "\n".join(lines)

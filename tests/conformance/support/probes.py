@@ -176,7 +176,7 @@ VALID: dict[str, Callable[[World], tuple[Any, ...]]] = {
     "aclrtGetResInCurrentThread": lambda w: (0, w.out()),
     "aclrtGetDeviceUtilizationRate": lambda w: (0, w.out()),
     "aclrtCtxGetCurrentDefaultStream": lambda w: (w.out(),),
-    "aclrtGetPrimaryCtxState": lambda w: (0, w.out(), w.out()),
+    "aclrtGetPrimaryCtxState": lambda w: (0, None, w.out()),
     "aclrtCreateStream": lambda w: (w.out(),),
     "aclrtCreateStreamWithConfig": lambda w: (w.out(), 0, 0),
     "aclrtDestroyStream": lambda w: (w.stream(),),
