@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from conformance.support.cites import cites, needs_control
 from conformance.support.profiles import parse
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -42,15 +48,27 @@ def child(profile: str, *args: str | Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+def suite(profile: str) -> subprocess.CompletedProcess[str]:
+    ignored = [f"--ignore={HERE / name}" for name in ONCE]
+    return child(
+        profile, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=short", "--no-header", *ignored, HERE
+    )
+
+
+@pytest.fixture(scope="module")
+def suites() -> Iterator[dict[str, Future[subprocess.CompletedProcess[str]]]]:
+    """All of them, several at a time: much of each is waiting."""
+    with ThreadPoolExecutor(max_workers=4) as pool:
+        yield {profile: pool.submit(suite, profile) for profile in OTHERS}
+
+
 @cites("Every expectation holds in each profile, as far as its marks say", "the tests of this folder")
 @needs_control
 @pytest.mark.skipif("ACLSIM_PROFILE" in os.environ, reason="one profile was asked for")
+@pytest.mark.timeout(4 * DEADLINE_S)
 @pytest.mark.parametrize("profile", OTHERS)
-def test_the_suite(profile: str) -> None:
-    ignored = [f"--ignore={HERE / name}" for name in ONCE]
-    done = child(
-        profile, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=short", "--no-header", *ignored, HERE
-    )
+def test_the_suite(suites: dict[str, Future[subprocess.CompletedProcess[str]]], profile: str) -> None:
+    done = suites[profile].result()
     assert done.returncode == 0, done.stdout[-20_000:] + done.stderr[-2_000:]
     assert " passed" in done.stdout
 
@@ -70,3 +88,12 @@ def test_the_profile_in_use(profile: str) -> None:
 def test_the_table() -> None:
     done = child("a2-ep-9.1", HERE / "matrix.py", "--check")
     assert done.returncode == 0, done.stderr
+
+
+@cites("A test that cites nothing stops the run", "this package's own rule")
+def test_an_uncited_test_is_found(tmp_path: Path) -> None:
+    shutil.copy(HERE / "conftest.py", tmp_path)
+    (tmp_path / "test_it.py").write_text("def test_nothing():\n    pass\n")
+    done = child("a2-ep-9.1", "-m", "pytest", "-q", "-c", ROOT / "pyproject.toml", "--collect-only", tmp_path)
+    assert done.returncode != 0
+    assert "cite nothing" in done.stdout + done.stderr
