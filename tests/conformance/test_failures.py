@@ -93,6 +93,7 @@ def test_two_failures(kit: Kit) -> None:
 
 @cites("A failure belongs to its stream; another stream and a synchronous copy do not see it", OBSERVED)
 @needs_control
+@pytest.mark.skipif(DRIVEN, reason="which copy comes first, and fails, is open in these modes")
 def test_other_streams(kit: Kit) -> None:
     stream, other, source, target = kit.stream(), kit.stream(), kit.pinned(64, seed=1), kit.device(64)
     fail_next()
