@@ -32,6 +32,7 @@ struct sim_device;
 /* --- mode --- */
 
 extern atomic_int sim_mode_now;
+extern const char *const sim_mode_names[]; /* by mode */
 
 static inline int sim_mode(void)
 {
@@ -43,7 +44,9 @@ static inline bool sim_driven(void)
     return sim_mode() != 0;
 }
 
-/* For the configuration, before the first device is set: "threads", "virtual" or "adversarial". 0 or -1. */
+/* For the environment and the file of aclInit; they may run inside sim_once, and so call nothing that does.
+ * 0; or -1 for a name that is none, and while a device is set. The mode keeps the seed that was set before.
+ */
 int sim_config_mode(const char *name);
 int sim_config_seed(uint64_t seed);
 

@@ -37,7 +37,6 @@ void sim_ext_fail(struct sim_stream *s, const struct sim_task *t, int32_t code);
  * (107002), ownership (107003), then the state of the context. *s becomes the default stream when it is NULL.
  * Without sim.mu. */
 int sim_ext_stream(struct sim_thread *self, struct sim_stream **s);
-int sim_closed_meanwhile(struct sim_stream *s); /* 107017 with text; without sim.mu */
 
 /* --- sched.c --- */
 
@@ -53,8 +52,6 @@ void sim_stream_drop(struct sim_stream *s);
 /* The front of s, which is in a list, fails after timeout_s if it is still there. In real time in every mode:
  * a wait that nothing ends has no simulated event to come. */
 void sim_timer_arm(struct sim_stream *s, uint32_t timeout_s);
-/* Starts a thread that is never joined and takes no signals. Also without sim.mu. */
-void sim_worker_start(void *(*main)(void *), void *arg);
 
 /* --- abort.c: failures and dropped work --- */
 

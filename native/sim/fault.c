@@ -311,21 +311,6 @@ static bool holds(int64_t id, int32_t device) /* mu held */
     return false;
 }
 
-int64_t sim_fault_stall_id(void)
-{
-    return stalled_by;
-}
-
-bool sim_fault_stalled(int64_t id, int32_t device)
-{
-    bool result;
-
-    pthread_mutex_lock(&mu);
-    result = holds(id, device);
-    pthread_mutex_unlock(&mu);
-    return result;
-}
-
 void sim_fault_stall_wait(const struct sim_stream *s)
 {
     pthread_mutex_lock(&mu);

@@ -3,6 +3,7 @@
  * Threads: any. Locks: none. Owns: nothing.
  * Invariant: a rule that was read has every field set; a key that its action does not know is an error.
  */
+#include "sim/settings.h"
 #include "sim/sim.h"
 
 #include <errno.h>
@@ -60,39 +61,6 @@ static const struct action {
                           "rate, seed, device, direction, stream, min_bytes, max_bytes"},
 };
 
-static bool read_u64(const char *text, uint64_t *value)
-{
-    char *end;
-
-    if (*text < '0' || *text > '9')
-        return false;
-    errno = 0;
-    *value = strtoull(text, &end, 10);
-    return errno == 0 && *end == '\0';
-}
-
-static bool read_bytes(const char *text, uint64_t *value)
-{
-    static const char *const units[] = {"KiB", "MiB", "GiB", "TiB"};
-    char digits[32];
-    size_t n = strspn(text, "0123456789");
-
-    if (n >= sizeof(digits))
-        return false;
-    memcpy(digits, text, n);
-    digits[n] = '\0';
-    if (!read_u64(digits, value))
-        return false;
-    if (text[n] == '\0')
-        return true;
-    for (unsigned i = 0; i < 4; i++)
-        if (strcmp(text + n, units[i]) == 0 && *value <= UINT64_MAX >> (10 * (i + 1))) {
-            *value <<= 10 * (i + 1);
-            return true;
-        }
-    return false;
-}
-
 static bool read_number(const char *text, double least, double most, double *value)
 {
     char *end;
@@ -105,7 +73,7 @@ static bool read_int(const char *text, int32_t most, int32_t *value)
 {
     uint64_t whole;
 
-    if (!read_u64(text, &whole) || whole > (uint64_t)most)
+    if (!sim_parse_whole(text, &whole) || whole > (uint64_t)most)
         return false;
     *value = (int32_t)whole;
     return true;
@@ -113,10 +81,8 @@ static bool read_int(const char *text, int32_t most, int32_t *value)
 
 static bool read_direction(const char *text, int32_t *dir)
 {
-    static const char *const names[] = {"h2d", "d2h", "d2d"};
-
     for (int32_t i = 0; i < ACLSIM_N_DIRECTIONS; i++)
-        if (strcmp(text, names[i]) == 0) {
+        if (strcmp(text, sim_dir_names[i]) == 0) {
             *dir = i;
             return true;
         }
@@ -125,7 +91,7 @@ static bool read_direction(const char *text, int32_t *dir)
 
 static bool read_seed(const char *text, struct sim_rule *r)
 {
-    if (!read_u64(text, &r->random))
+    if (!sim_parse_whole(text, &r->random))
         return false;
     r->random = r->random * 2 + 1; /* never 0, and other seeds stay other seeds below 2^63 */
     return true;
@@ -156,15 +122,15 @@ static bool set(struct sim_rule *r, unsigned keys, const char *key, const char *
     if (TAKES(KEY_STREAM, "stream"))
         return read_int(value, INT32_MAX, &r->stream);
     if (TAKES(KEY_BYTES, "min_bytes"))
-        return read_bytes(value, &r->min_bytes);
+        return sim_parse_bytes(value, &r->min_bytes);
     if (TAKES(KEY_BYTES, "max_bytes"))
-        return read_bytes(value, &r->max_bytes);
+        return sim_parse_bytes(value, &r->max_bytes);
     if (TAKES(KEY_WHEN, "nth"))
-        return read_u64(value, &r->nth) && r->nth != 0;
+        return sim_parse_whole(value, &r->nth) && r->nth != 0;
     if (TAKES(KEY_WHEN, "every"))
-        return read_u64(value, &r->every) && r->every != 0;
+        return sim_parse_whole(value, &r->every) && r->every != 0;
     if (TAKES(KEY_WHEN, "times"))
-        return read_u64(value, &r->times);
+        return sim_parse_whole(value, &r->times);
     if (TAKES(KEY_WHEN, "probability") || TAKES(KEY_RATE, "rate"))
         return read_number(value, 0, 1, &r->probability);
     if (TAKES(KEY_WHEN, "seed"))
@@ -172,11 +138,11 @@ static bool set(struct sim_rule *r, unsigned keys, const char *key, const char *
     if (TAKES(KEY_KIND, "kind"))
         return read_kind(value, r);
     if (TAKES(KEY_KIND, "per_call"))
-        return read_bytes(value, &r->per_call);
+        return sim_parse_bytes(value, &r->per_call);
     if (TAKES(KEY_KIND, "total"))
-        return read_bytes(value, &r->total);
+        return sim_parse_bytes(value, &r->total);
     if (TAKES(KEY_LIMIT, "limit"))
-        return read_u64(value, &r->limit);
+        return sim_parse_whole(value, &r->limit);
     if (TAKES(KEY_SLOW, "factor"))
         return read_number(value, 1, 1e6, &r->factor);
     if (TAKES(KEY_SLOW, "delay_us")) {

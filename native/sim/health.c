@@ -18,11 +18,6 @@ struct sim_health *sim_health(int32_t device)
     return &records[device];
 }
 
-__attribute__((weak)) void sim_health_repaired(int32_t device)
-{
-    (void)device;
-}
-
 /* 910, 310P and 310B: not supported (CANN 9.1 docs); no text, as in the open runtime. */
 static aclError need(int32_t device)
 {

@@ -15,10 +15,6 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Parts of the simulator that a build may lack. */
-extern int aclsim_get_mode(void) __attribute__((weak, visibility("default")));
-extern uint64_t aclsim_now_ns(void) __attribute__((weak, visibility("default")));
-
 enum { MAX_PATH = 1024 };
 
 static char report_path[MAX_PATH]; /* "": none. Written once, before any reader */
@@ -57,11 +53,9 @@ static void put_calls(FILE *out)
 
 static void put_copies(FILE *out, const struct aclsim_counters *c)
 {
-    static const char *const names[] = {"h2d", "d2h", "d2d"};
-
     fputs("  \"copies\": {", out);
     for (int dir = 0; dir < ACLSIM_N_DIRECTIONS; dir++)
-        fprintf(out, "%s\"%s\": {\"count\": %llu, \"bytes\": %llu}", dir != 0 ? ", " : "", names[dir],
+        fprintf(out, "%s\"%s\": {\"count\": %llu, \"bytes\": %llu}", dir != 0 ? ", " : "", sim_dir_names[dir],
                 (unsigned long long)c->copies[dir], (unsigned long long)c->bytes[dir]);
     fprintf(out,
             "},\n  \"failed_copies\": %llu,\n  \"pageable_copies\": %llu,\n  \"unaligned_copies\": %llu,\n"
@@ -120,20 +114,19 @@ static void put_leaks(FILE *out, const struct aclsim_counters *c)
 
 static void put_report(FILE *out)
 {
-    static const char *const modes[] = {"threads", "virtual", "adversarial"};
     struct aclsim_counters c;
-    int mode = aclsim_get_mode != NULL ? aclsim_get_mode() : 0;
+    int mode = sim_mode();
 
     aclsim_counters(&c);
     fprintf(out, "{\n  \"simulator\": true,\n  \"pid\": %d,\n  \"profile\": ", (int)getpid());
     put_text(out, sim_profile.name);
-    fprintf(out, ",\n  \"mode\": \"%s\",\n", mode >= 0 && mode < 3 ? modes[mode] : "unknown");
+    fprintf(out, ",\n  \"mode\": \"%s\",\n", sim_mode_names[mode]);
     put_calls(out);
     put_copies(out, &c);
     put_findings(out);
     put_leaks(out, &c);
-    if (mode == 1 && aclsim_now_ns != NULL)
-        fprintf(out, ",\n  \"virtual_ns\": %llu", (unsigned long long)aclsim_now_ns());
+    if (mode == ACLSIM_VIRTUAL)
+        fprintf(out, ",\n  \"virtual_ns\": %llu", (unsigned long long)sim_now_ns());
     fputs("\n}\n", out);
 }
 

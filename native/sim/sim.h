@@ -304,6 +304,8 @@ struct sim_thread {
 };
 
 struct sim_thread *sim_thread_slow(void);
+/* Starts a thread of the library, which is never joined and takes no signals. With or without sim.mu. */
+void sim_worker_start(void *(*entry)(void *), void *arg);
 void sim_called_in_callback(enum sim_fn fn); /* callback.c: a finding when the documents forbid it */
 extern _Thread_local struct sim_thread *sim_self __attribute__((visibility("hidden")));
 
@@ -413,7 +415,8 @@ void sim_stream_spin(struct sim_stream *s, uint64_t target); /* without sim.mu; 
 
 /* --- streams (stream.c) ------------------------------------------------------------------------------ */
 
-aclError sim_stream_check(struct sim_stream *s); /* 0 for NULL and live streams, else 107017 */
+aclError sim_stream_check(struct sim_stream *s);     /* 0 for NULL and live streams, else 107017 */
+aclError sim_closed_meanwhile(struct sim_stream *s); /* 107017 with text; without sim.mu */
 aclError sim_stream_own(const struct sim_stream *s, const struct sim_context *ctx); /* 0 or 107003 */
 aclError sim_stream_sync(struct sim_stream *s, uint64_t deadline_ns);               /* without sim.mu */
 aclError sim_timeout_check(int32_t timeout_ms, uint64_t *deadline_ns);
@@ -433,6 +436,7 @@ aclError sim_event_check(struct sim_event *event); /* also without sim.mu */
 
 /* --- engines (engine.c) ------------------------------------------------------------------------------ */
 
+extern const char *const sim_dir_names[ACLSIM_N_DIRECTIONS]; /* in rules, reports and thread names */
 bool sim_link_timed(const struct aclsim_link *link);
 void sim_spend_submit(struct sim_device *dev); /* busy for link.submit_ns; without sim.mu */
 /* With sim.mu held: takes the engine's link for nbytes, no earlier than ready_ns; the modelled end. */

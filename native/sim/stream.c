@@ -23,6 +23,12 @@ aclError sim_stream_check(struct sim_stream *s)
                     (void *)s);
 }
 
+aclError sim_closed_meanwhile(struct sim_stream *s)
+{
+    return sim_fail(ACL_ERROR_RT_INVALID_HANDLE, "EE1017",
+                    "stream %p was destroyed during the call: destroy it after its last use", (void *)s);
+}
+
 aclError sim_stream_own(const struct sim_stream *s, const struct sim_context *ctx)
 {
     if (s->ctx == ctx)
