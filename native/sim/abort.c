@@ -245,9 +245,8 @@ aclError aclrtDeviceTaskAbort(int32_t device, uint32_t timeout_ms)
     if (timeout_ms > MAX_ABORT_MS)
         return sim_fail(ACL_ERROR_RT_PARAM_INVALID, "EE1003", "timeout %u ms, expected value: [0, %d]",
                         timeout_ms, (int)MAX_ABORT_MS);
-    if (device < 0 || (uint32_t)device >= atomic_load(&sim.n_devices))
-        return sim_fail(ACL_ERROR_RT_INVALID_DEVICEID, "EE1003", "device %d, expected value: [0, %u)", device,
-                        atomic_load(&sim.n_devices));
+    if (sim_check_device(device) != 0)
+        return ACL_ERROR_RT_INVALID_DEVICEID;
     dev = &sim.dev[device];
     pthread_mutex_lock(&sim.mu);
     busy = atomic_fetch_add_explicit(&dev->task_abort, 1, memory_order_acq_rel) != 0;

@@ -10,9 +10,10 @@
 #include <stdlib.h>
 
 enum {
+    PLAIN = ACL_EVENT_SYNC | ACL_EVENT_CAPTURE_STREAM_PROGRESS | ACL_EVENT_TIME_LINE,
     ALONE = ACL_EVENT_IPC | ACL_EVENT_EXTERNAL | ACL_EVENT_DEVICE_USE_ONLY,
-    KNOWN = ALONE | ACL_EVENT_SYNC | ACL_EVENT_CAPTURE_STREAM_PROGRESS | ACL_EVENT_TIME_LINE,
-    PLAIN = ACL_EVENT_SYNC | ACL_EVENT_CAPTURE_STREAM_PROGRESS | ACL_EVENT_TIME_LINE
+    FLAG_KNOWN = PLAIN | ACL_EVENT_EXTERNAL | ACL_EVENT_DEVICE_USE_ONLY, /* aclrtCreateEventWithFlag */
+    EX_KNOWN = PLAIN | ACL_EVENT_IPC                                     /* aclrtCreateEventExWithFlag */
 };
 
 static uint64_t gen_of(struct sim_event *event)
@@ -53,14 +54,36 @@ aclError sim_event_check(struct sim_event *event)
                     (void *)event);
 }
 
-static aclError check_flags(uint32_t flags)
+static aclError check_known(uint32_t flags, uint32_t known)
 {
-    if (flags == 0 || (flags & ~(uint32_t)KNOWN) != 0)
-        return sim_fail(ACL_ERROR_RT_PARAM_INVALID, "EE1003", "event flag 0x%x, expected value: bits of 0x%x",
-                        flags, (unsigned)KNOWN);
-    if ((flags & ALONE) != 0 && (flags & (flags - 1)) != 0)
-        return sim_fail(ACL_ERROR_RT_PARAM_INVALID, "EE1006", "event flag 0x%x cannot be combined", flags);
-    return ACL_SUCCESS;
+    if (flags != 0 && (flags & ~known) == 0)
+        return ACL_SUCCESS;
+    return sim_fail(ACL_ERROR_RT_PARAM_INVALID, "EE1003", "event flag 0x%x, expected value: bits of 0x%x",
+                    flags, known);
+}
+
+static aclError check_alone(uint32_t flags)
+{
+    if ((flags & ALONE) == 0 || (flags & (flags - 1)) == 0)
+        return ACL_SUCCESS;
+    return sim_fail(ACL_ERROR_RT_PARAM_INVALID, "EE1006",
+                    "event flag 0x%x: IPC, EXTERNAL and DEVICE_USE_ONLY cannot be combined with others",
+                    flags);
+}
+
+/* The two calls check in another order, and only one of them knows IPC (open runtime). */
+static aclError check_flags(uint32_t flags, enum sim_event_mode mode)
+{
+    aclError code;
+
+    if (mode != SIM_EVENT_EX) {
+        code = check_known(flags, FLAG_KNOWN);
+        return code != 0 ? code : check_alone(flags);
+    }
+    code = check_alone(flags);
+    if (code == 0 && flags == ACL_EVENT_IPC && !sim_profile.has_ipc_event)
+        code = sim_fail_quiet(ACL_ERROR_RT_FEATURE_NOT_SUPPORT);
+    return code != 0 ? code : check_known(flags, EX_KNOWN);
 }
 
 static aclError no_id(const struct sim_device *dev)
@@ -88,12 +111,13 @@ static aclError create(struct sim_thread *self, aclrtEvent *handle, uint32_t fla
 {
     struct sim_event *event;
     struct sim_context *ctx;
-    aclError code = ACL_SUCCESS;
+    aclError code;
 
     if (handle == NULL)
         return sim_fail_null("event");
-    if (check_flags(flags) != 0)
-        return ACL_ERROR_RT_PARAM_INVALID;
+    code = check_flags(flags, mode);
+    if (code != 0)
+        return code;
     if (sim_need_context(self, &ctx) != 0)
         return ACL_ERROR_RT_CONTEXT_NULL;
     event = sim_event_new(ctx, flags, mode);

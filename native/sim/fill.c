@@ -138,14 +138,8 @@ static bool check_words(struct sim_thread *self, const struct filling *f, size_t
     return *code == 0;
 }
 
-/* The others answer success and fill nothing: the ACL layer only logs that they cannot (observed on the open
- * runtime; the products are those of the CANN 9.1 docs). */
-static bool chip_fills_words(void)
-{
-    return sim_profile.chip == SIM_CHIP_A2 || sim_profile.chip == SIM_CHIP_A3 ||
-           sim_profile.chip == SIM_CHIP_950;
-}
-
+/* A chip without these answers success and fills nothing: the ACL layer only logs that it cannot (observed on
+ * the open runtime). */
 aclError aclrtMemsetD32(void *ptr, size_t max_nbytes, uint32_t value, size_t count)
 {
     SIM_CALL(aclrtMemsetD32);
@@ -153,7 +147,7 @@ aclError aclrtMemsetD32(void *ptr, size_t max_nbytes, uint32_t value, size_t cou
     struct sim_context *ctx;
     aclError code;
 
-    if (!check_words(self, &f, max_nbytes, count, &code) || !chip_fills_words())
+    if (!check_words(self, &f, max_nbytes, count, &code) || !sim_profile.has_memset_d32)
         return code;
     code = sim_need_context(self, &ctx);
     return code != 0 ? code : fill_now(self, &f);
@@ -166,7 +160,7 @@ aclError aclrtMemsetD32Async(void *ptr, size_t max_nbytes, uint32_t value, size_
     struct sim_context *ctx;
     aclError code;
 
-    if (!check_words(self, &f, max_nbytes, count, &code) || !chip_fills_words())
+    if (!check_words(self, &f, max_nbytes, count, &code) || !sim_profile.has_memset_d32)
         return code;
     code = sim_stream_check(stream);
     if (code == 0)

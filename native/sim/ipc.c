@@ -386,12 +386,6 @@ bool sim_ipc_synchronize(struct sim_event *event, uint64_t deadline_ns)
 
 /* --- the handles --- */
 
-static bool supported(void)
-{
-    return sim_profile.chip == SIM_CHIP_A2 || sim_profile.chip == SIM_CHIP_A3 ||
-           sim_profile.chip == SIM_CHIP_950;
-}
-
 aclError aclrtIpcGetEventHandle(aclrtEvent handle, aclrtIpcEventHandle *out)
 {
     SIM_CALL(aclrtIpcGetEventHandle);
@@ -404,7 +398,7 @@ aclError aclrtIpcGetEventHandle(aclrtEvent handle, aclrtIpcEventHandle *out)
         return sim_fail_null("handle");
     if (event == NULL)
         return sim_fail_null("event");
-    if (!supported())
+    if (!sim_profile.has_ipc_event)
         return sim_fail_quiet(ACL_ERROR_RT_FEATURE_NOT_SUPPORT);
     code = sim_event_check(event);
     if (code != 0)
@@ -442,7 +436,7 @@ aclError aclrtIpcOpenEventHandle(aclrtIpcEventHandle handle, aclrtEvent *out)
 
     if (out == NULL)
         return sim_fail_null("event");
-    if (!supported())
+    if (!sim_profile.has_ipc_event)
         return sim_fail_quiet(ACL_ERROR_RT_FEATURE_NOT_SUPPORT);
     if (sim_need_context(self, &ctx) != 0)
         return ACL_ERROR_RT_CONTEXT_NULL;

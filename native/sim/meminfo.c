@@ -84,14 +84,13 @@ aclError aclrtGetMemUsageInfo(int32_t device, aclrtMemUsageInfo *usage, size_t n
 
     if (usage == NULL || n_out == NULL)
         return sim_fail_null("usage or n_out");
-    if (sim_profile.chip == SIM_CHIP_950) /* aclrtGetMemUsageInfo, CANN docs */
+    if (!sim_profile.has_usage_info)
         return sim_fail_quiet(ACL_ERROR_RT_FEATURE_NOT_SUPPORT);
     *n_out = 0;
     if (n_in == 0)
         return sim_fail(ACL_ERROR_RT_PARAM_INVALID, "EE1003", "the array has no element");
-    if (device < 0 || (uint32_t)device >= atomic_load(&sim.n_devices))
-        return sim_fail(ACL_ERROR_RT_INVALID_DEVICEID, "EE1003", "device %d, expected value: [0, %u)", device,
-                        atomic_load(&sim.n_devices));
+    if (sim_check_device(device) != 0)
+        return ACL_ERROR_RT_INVALID_DEVICEID;
     if (sim_need_context(self, &ctx) != 0)
         return ACL_ERROR_RT_CONTEXT_NULL;
     sim_heap_usage(&sim.dev[device].heap, &now, &peak);

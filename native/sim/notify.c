@@ -21,22 +21,6 @@ struct sim_notify {
 
 static struct sim_notify *all; /* dead ones too */
 
-/* Per device (aclrtCreateNotify, CANN 9.1 docs). */
-static uint32_t max_notifies(void)
-{
-    switch (sim_profile.chip) {
-    case SIM_CHIP_950:
-        return 65535;
-    case SIM_CHIP_A2:
-    case SIM_CHIP_A3:
-        return 8192;
-    case SIM_CHIP_310B:
-        return 2048;
-    default:
-        return 1024;
-    }
-}
-
 static aclError check(struct sim_notify *notify)
 {
     if (notify == NULL)
@@ -68,7 +52,7 @@ aclError aclrtCreateNotify(aclrtNotify *handle, uint64_t flag)
     notify->dev = ctx->dev;
     atomic_init(&notify->magic, SIM_MAGIC_NOTIFY);
     pthread_mutex_lock(&sim.mu);
-    room = ctx->dev->n_notifies < max_notifies();
+    room = ctx->dev->n_notifies < sim_profile.max_notifies;
     if (room) {
         ctx->dev->n_notifies++;
         notify->id = ctx->dev->next_notify++;
@@ -79,7 +63,7 @@ aclError aclrtCreateNotify(aclrtNotify *handle, uint64_t flag)
     if (!room) {
         free(notify);
         return sim_fail(ACL_ERROR_RT_NO_NOTIFY_RESOURCE, "EE1023", "device %d has no notify left of %u",
-                        ctx->dev->id, max_notifies());
+                        ctx->dev->id, sim_profile.max_notifies);
     }
     *handle = notify;
     return ACL_SUCCESS;

@@ -7,12 +7,6 @@
 
 enum { LEAST = 7 }; /* of the priorities; 0 is the greatest */
 
-static bool has_compute_attributes(void)
-{
-    return sim_profile.chip == SIM_CHIP_A2 || sim_profile.chip == SIM_CHIP_A3 ||
-           sim_profile.chip == SIM_CHIP_950;
-}
-
 /* The stream that a call names, from any context: 0, 107017 or 107002. */
 static aclError resolve(struct sim_thread *self, struct sim_stream **s)
 {
@@ -132,13 +126,13 @@ aclError aclrtSetStreamAttribute(aclrtStream stream, aclrtStreamAttr attr, aclrt
         return code;
     switch (attr) {
     case ACL_STREAM_ATTR_FLOAT_OVERFLOW_CHECK:
-        if (!has_compute_attributes())
+        if (!sim_profile.has_compute_attr)
             return ACL_SUCCESS;
         if (value->overflowSwitch > 1)
             return switch_range(value->overflowSwitch);
         return set_kept(self, s, attr, value->overflowSwitch);
     case ACL_STREAM_ATTR_USER_CUSTOM_TAG:
-        return has_compute_attributes() ? set_kept(self, s, attr, value->userCustomTag) : ACL_SUCCESS;
+        return sim_profile.has_compute_attr ? set_kept(self, s, attr, value->userCustomTag) : ACL_SUCCESS;
     case ACL_STREAM_ATTR_CACHE_OP_INFO:
         if (value->cacheOpInfoSwitch > 1)
             return switch_range(value->cacheOpInfoSwitch);

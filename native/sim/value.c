@@ -132,12 +132,6 @@ void sim_value_poll(void)
 
 /* --- the calls --- */
 
-static bool supported(void)
-{
-    return sim_profile.chip == SIM_CHIP_A2 || sim_profile.chip == SIM_CHIP_A3 ||
-           sim_profile.chip == SIM_CHIP_950;
-}
-
 /* The order of the runtime: chip, handle, flag, location, context. A word that is not inside one block, or a
  * written one that is not on a multiple of 8, gives 107000 (assumed). */
 static aclError check(struct sim_thread *self, const void *ptr, uint32_t flag, uint32_t last_flag, bool write,
@@ -148,7 +142,7 @@ static aclError check(struct sim_thread *self, const void *ptr, uint32_t flag, u
 
     if (ptr == NULL)
         return sim_fail_null("device_ptr");
-    if (!supported())
+    if (!sim_profile.has_value_wait)
         return sim_fail_quiet(ACL_ERROR_RT_FEATURE_NOT_SUPPORT);
     code = sim_stream_check(s);
     if (code != 0)

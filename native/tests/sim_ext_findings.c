@@ -140,7 +140,8 @@ static void check_other_chips(void)
     float ms = -1;
 
     open_all("310p-ep-9.1");
-    OK(aclrtCreateEventExWithFlag(&e, ACL_EVENT_IPC));
+    CHECK_EQ(aclrtCreateEventExWithFlag(&e, ACL_EVENT_IPC), none);
+    OK(aclrtCreateEventExWithFlag(&e, ACL_EVENT_SYNC));
     CHECK_EQ(aclrtStreamAbort(s), none);
     CHECK_EQ(aclrtStreamStop(s), none);
     CHECK_EQ(aclrtDeviceTaskAbort(0, 0), none);
@@ -151,6 +152,11 @@ static void check_other_chips(void)
     CHECK_EQ(aclrtIpcOpenEventHandle(handle, &e), none);
     OK(aclrtSetStreamAttribute(s, ACL_STREAM_ATTR_USER_CUSTOM_TAG, &value)); /* without effect */
     OK(aclrtGetStreamAttribute(s, ACL_STREAM_ATTR_USER_CUSTOM_TAG, &value));
+    close_all();
+    open_all("950-ep-9.1"); /* a 950DT, which the documents leave out for events of two processes */
+    CHECK_EQ(aclrtCreateEventExWithFlag(&e, ACL_EVENT_IPC), none);
+    CHECK_EQ(aclrtIpcOpenEventHandle(handle, &e), none);
+    OK(aclrtValueWrite(dev, 1, 0, s));
     close_all();
     open_all("310b-ep-9.1"); /* 48000 ticks a millisecond: no whole number of nanoseconds each */
     OK(aclrtCreateEvent(&first));
