@@ -39,13 +39,22 @@ void sim_stream_failed(struct sim_stream *s, const struct sim_failure *failure)
     halt(ctx, s);
 }
 
+aclError sim_device_usable(const struct sim_device *dev)
+{
+    if (atomic_load_explicit(&dev->task_abort, memory_order_acquire) == 0)
+        return ACL_SUCCESS;
+    return sim_fail(ACL_ERROR_RT_DEVICE_TASK_ABORT, "EE9999",
+                    "the tasks of device %d are being aborted: wait until aclrtDeviceTaskAbort has returned",
+                    dev->id);
+}
+
 aclError sim_context_usable(struct sim_context *ctx)
 {
-    aclError code = atomic_load_explicit(&ctx->sticky, memory_order_acquire);
+    aclError code = sim_device_usable(ctx->dev);
 
-    if (atomic_load_explicit(&ctx->dev->task_abort, memory_order_acquire) != 0)
-        return sim_fail(ACL_ERROR_RT_DEVICE_TASK_ABORT, "EE9999", "the tasks of device %d are being aborted",
-                        ctx->dev->id);
+    if (code != 0)
+        return code;
+    code = atomic_load_explicit(&ctx->sticky, memory_order_acquire);
     if (code == 0)
         return ACL_SUCCESS;
     return sim_fail(
@@ -68,15 +77,11 @@ aclError sim_context_notice(struct sim_context *ctx)
 aclError sim_failure_mode(struct sim_thread *self, struct sim_stream *s, uint64_t mode)
 {
     struct sim_context *ctx;
-    aclError code = sim_stream_check(s);
+    aclError code = sim_stream_resolve(self, &s, &ctx);
     bool stop = (mode & MODE_MASK) == ACL_STOP_ON_FAILURE, stops;
 
-    if (code == 0)
-        code = sim_need_context(self, &ctx);
     if (code != 0)
         return code;
-    if (s == NULL)
-        s = ctx->stream;
     if ((s->flags & ACL_STREAM_DEVICE_USE_ONLY) != 0)
         return sim_fail_quiet(ACL_ERROR_RT_FEATURE_NOT_SUPPORT);
     pthread_mutex_lock(&sim.mu);
@@ -159,21 +164,17 @@ aclError aclrtStreamAbort(aclrtStream stream)
     SIM_CALL(aclrtStreamAbort);
     struct sim_stream *s = stream;
     struct sim_context *ctx;
-    aclError code = sim_stream_check(s);
+    aclError code = sim_stream_resolve(self, &s, &ctx);
 
     if (code == 0)
-        code = sim_need_context(self, &ctx);
-    if (code != 0)
-        return code;
-    if (s == NULL)
-        s = ctx->stream;
-    code = sim_stream_own(s, ctx);
+        code = sim_stream_own(s, ctx);
     if (code != 0)
         return code;
     if (!sim_profile.has_stream_abort)
         return sim_fail_quiet(ACL_ERROR_RT_FEATURE_NOT_SUPPORT);
-    if (atomic_load_explicit(&ctx->dev->task_abort, memory_order_acquire) != 0)
-        return sim_context_usable(ctx);
+    code = sim_device_usable(ctx->dev);
+    if (code != 0)
+        return code;
     pthread_mutex_lock(&sim.mu);
     code = sim_stream_check(s);
     if (code == 0) {

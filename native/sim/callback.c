@@ -246,8 +246,6 @@ static void run(struct sim_thread *self, struct sim_group *g)
     struct sim_callback *c = pop(g);
     struct sim_stream *s = c->s;
 
-    if (sim_guards())
-        sim_guard_seen(s, c->seq); /* the callback tells the host so */
     self->in_callback++;
     pthread_mutex_unlock(&sim.mu);
     if (sim_guards())

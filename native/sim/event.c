@@ -464,6 +464,9 @@ aclError aclrtQueryEvent(aclrtEvent handle, aclrtEventStatus *status)
         return sim_fail_null("status");
     if (event->mode == SIM_EVENT_EX || (event->flags & (ACL_EVENT_IPC | ACL_EVENT_EXTERNAL)) != 0)
         return sim_fail_quiet(ACL_ERROR_RT_FEATURE_NOT_SUPPORT);
+    code = sim_context_usable(event->ctx);
+    if (code != 0)
+        return code;
     complete = ask_complete(event) && (event->mode == SIM_EVENT_FLAG || gen_of(event) != 0);
     *status = complete ? ACL_EVENT_STATUS_COMPLETE : ACL_EVENT_STATUS_NOT_READY;
     return ACL_SUCCESS;
@@ -481,6 +484,10 @@ aclError aclrtQueryEventWaitStatus(aclrtEvent handle, aclrtEventWaitStatus *stat
         return sim_fail_null("status");
     if (event->mode == SIM_EVENT_EX || (event->flags & (ACL_EVENT_IPC | ACL_EVENT_EXTERNAL)) != 0)
         return sim_fail_quiet(ACL_ERROR_RT_FEATURE_NOT_SUPPORT);
+    if (sim_current(self) != NULL) /* the runtime asks the caller's context here, not the event's */
+        code = sim_context_usable(sim_current(self));
+    if (code != 0)
+        return code;
     sim_drive_poll(NULL, 0);
     *status = atomic_load_explicit(&event->n_waits, memory_order_acquire) == 0
                   ? ACL_EVENT_WAIT_STATUS_COMPLETE
@@ -500,8 +507,10 @@ static aclError synchronize(struct sim_event *event, uint64_t deadline_ns)
     uint64_t target;
     uint32_t aborts = 0;
     bool in_time = true, halted;
-    aclError code;
+    aclError code = sim_context_usable(event->ctx);
 
+    if (code != 0)
+        return code;
     if ((event->flags & ACL_EVENT_IPC) != 0)
         return sim_ipc_synchronize(event, deadline_ns) ? ACL_SUCCESS : too_late(event);
     pthread_mutex_lock(&sim.mu);

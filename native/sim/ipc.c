@@ -281,8 +281,6 @@ static aclError submit(struct sim_thread *self, struct sim_event *event, struct 
         t->ipc.ticket = ticket;
         t->ipc.timeout_s = timeout_s;
         ipc->n_users++;
-        if (kind == SIM_IPC_WAIT && sim_guards())
-            sim_order_unknown(s);
         sim_submit_commit(self, s);
     }
     pthread_mutex_unlock(&sim.mu);

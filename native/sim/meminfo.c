@@ -100,27 +100,29 @@ aclError aclrtGetMemUsageInfo(int32_t device, aclrtMemUsageInfo *usage, size_t n
 }
 
 /* Caches are coherent (aclrtMemFlush, CANN docs): only the arguments matter. */
-static aclError check_cached(struct sim_thread *self, const void *ptr, size_t nbytes)
+static aclError check_cached(struct sim_thread *self, const void *ptr, size_t nbytes,
+                             struct sim_context **ctx)
 {
-    struct sim_context *ctx;
-
     if (ptr == NULL)
         return sim_fail_null("device_ptr");
     if (nbytes == 0)
         return sim_fail(ACL_ERROR_INVALID_PARAM, "EH0001", "size is 0");
-    return sim_need_context(self, &ctx);
+    return sim_need_context(self, ctx);
 }
 
 aclError aclrtMemFlush(void *device_ptr, size_t nbytes)
 {
     SIM_CALL(aclrtMemFlush);
+    struct sim_context *ctx;
+    aclError code = check_cached(self, device_ptr, nbytes, &ctx);
 
-    return check_cached(self, device_ptr, nbytes);
+    return code != 0 ? code : sim_device_usable(ctx->dev);
 }
 
 aclError aclrtMemInvalidate(void *device_ptr, size_t nbytes)
 {
     SIM_CALL(aclrtMemInvalidate);
+    struct sim_context *ctx;
 
-    return check_cached(self, device_ptr, nbytes);
+    return check_cached(self, device_ptr, nbytes, &ctx);
 }

@@ -181,33 +181,33 @@ aclError aclrtFreeHost(void *host_ptr)
 }
 
 /* Waits for what the device's streams have now. A failure stays for the synchronisation of its stream. */
-static void drain(struct sim_device *dev)
+static aclError drain(struct sim_device *dev)
 {
-    uint64_t tail;
-    bool waited = true;
+    struct sim_target *targets;
+    uint32_t n;
+    aclError code = sim_device_targets(dev, &targets, &n);
 
+    if (code != 0)
+        return code;
     pthread_mutex_lock(&sim.mu);
-    while (waited) { /* the list may change while a wait lets go of sim.mu */
-        waited = false;
-        for (struct sim_stream *s = dev->streams; s != NULL && !waited; s = s->next) {
-            tail = atomic_load_explicit(&s->tail, memory_order_relaxed);
-            waited = atomic_load_explicit(&s->done, memory_order_relaxed) != tail;
-            sim_stream_wait(s, tail, SIM_FOREVER); /* also tells who asks that the host knows */
-        }
-    }
+    for (uint32_t i = 0; i < n; i++)
+        (void)sim_stream_wait(targets[i].s, targets[i].n_tasks, SIM_FOREVER);
     pthread_mutex_unlock(&sim.mu);
+    free(targets);
+    return ACL_SUCCESS;
 }
 
 static aclError free_after_drain(struct sim_thread *self, void *ptr, bool pinned)
 {
     struct sim_context *ctx = sim_current(self);
     struct sim_found found;
+    aclError code = ACL_SUCCESS;
 
     if (ptr != NULL && ctx != NULL && !pinned && sim_block_find(ptr, &found) && found.device >= 0)
-        drain(&sim.dev[found.device]);
+        code = drain(&sim.dev[found.device]);
     else if (ptr != NULL && ctx != NULL)
-        drain(ctx->dev);
-    return free_block(ptr, pinned);
+        code = drain(ctx->dev);
+    return code != 0 ? code : free_block(ptr, pinned);
 }
 
 aclError aclrtFreeWithDevSync(void *device_ptr)

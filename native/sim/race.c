@@ -400,7 +400,7 @@ void sim_guard_submit(struct sim_stream *s, uint64_t seq)
         submit_copy(s, seq, t);
     else if (t->kind == SIM_RECORD)
         sim_order_take(&t->record.event->order, s, seq + 1);
-    else if (t->kind == SIM_NOTIFY_WAIT || t->kind == SIM_VALUE_WAIT || t->kind == SIM_IPC_WAIT)
+    else if (t->kind == SIM_VALUE_WAIT || t->kind == SIM_IPC_WAIT) /* whoever writes or records it */
         sim_order_unknown(s);
 }
 

@@ -108,7 +108,7 @@ void sim_stream_publish(struct sim_stream *s, uint64_t new_done)
         else if (t->kind == SIM_WAIT)
             atomic_fetch_sub_explicit(&t->wait.event->n_waits, 1, memory_order_release);
         else if (t->kind >= SIM_EXT_FIRST)
-            sim_ext_done(s, t);
+            sim_ext_done(t);
         else if ((t->flags & SIM_TASK_OWNS_SRC) != 0)
             free((void *)(uintptr_t)t->copy.src);
     }
@@ -178,25 +178,29 @@ void sim_sched_run(void)
 
 /* --- submission --- */
 
+/* Publishing wakes nobody before this; each look that finds nothing asks again. */
+static void ask_wake(struct sim_stream *s, uint64_t done)
+{
+    if (done < s->wake_at)
+        s->wake_at = done;
+}
+
 static bool has_room(void *arg)
 {
-    const struct sim_stream *s = arg;
+    struct sim_stream *s = arg;
 
-    return s->closing || tail_of(s) - done_of(s) < sim_profile.queue_depth;
+    if (s->closing || tail_of(s) - done_of(s) < sim_profile.queue_depth)
+        return true; /* closing wakes those who wait, too */
+    ask_wake(s, done_of(s) + 1);
+    return false;
 }
 
 struct sim_task *sim_submit_begin(struct sim_thread *self, struct sim_stream *s, uint8_t kind)
 {
     struct sim_task *t;
 
-    while (!has_room(s)) {
-        if (done_of(s) + 1 < s->wake_at)
-            s->wake_at = done_of(s) + 1;
-        if (sim_driven())
-            sim_drive_wait(has_room, s, s, &s->cv, SIM_FOREVER);
-        else
-            pthread_cond_wait(&s->cv, &sim.mu); /* closing wakes it, too */
-    }
+    if (!has_room(s))
+        (void)sim_drive_wait(has_room, s, s, &s->cv, SIM_FOREVER);
     if (s->closing)
         return NULL;
     t = &s->ring[tail_of(s) & SIM_RING_MASK];
@@ -232,21 +236,18 @@ static bool reached(void *arg)
 {
     const struct goal *goal = arg;
 
-    return done_of(goal->s) >= goal->target || sim_stream_aborts(goal->s) != goal->aborts;
+    if (done_of(goal->s) >= goal->target || sim_stream_aborts(goal->s) != goal->aborts)
+        return true;
+    ask_wake(goal->s, goal->target);
+    return false;
 }
 
 bool sim_stream_wait(struct sim_stream *s, uint64_t target, uint64_t deadline_ns)
 {
     struct goal goal = {s, target, sim_stream_aborts(s)};
-    bool in_time = s->aborting == 0; /* an abort ends every wait, at once */
 
-    if (sim_driven() && in_time)
-        sim_drive_wait(reached, &goal, s, &s->cv, deadline_ns);
-    while (!sim_driven() && !reached(&goal) && in_time) {
-        if (target < s->wake_at)
-            s->wake_at = target;
-        in_time = sim_cond_wait_until(&s->cv, deadline_ns);
-    }
+    if (s->aborting == 0) /* an abort ends every wait, at once */
+        (void)sim_drive_wait(reached, &goal, s, &s->cv, deadline_ns);
     if (done_of(s) < target)
         return false;
     if (sim_guards())

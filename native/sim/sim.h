@@ -386,6 +386,14 @@ void sim_error_scope(bool by_process); /* whose texts aclGetRecentErrMsg returns
 /* --- devices (device.c) and contexts (context.c) ----------------------------------------------------- */
 
 aclError sim_check_device(int32_t device); /* 0 or 107001 with text */
+struct sim_target {                        /* how far a stream has to come */
+    struct sim_stream *s;
+    uint64_t n_tasks;
+    uint32_t aborts; /* what sim_stream_aborts gave */
+};
+/* What the streams of the device have now; the caller frees *targets. 0, or 200000 with text. Without sim.mu.
+ */
+aclError sim_device_targets(struct sim_device *dev, struct sim_target **targets, uint32_t *n);
 /* Without text: 0, 107000 for a value outside of its range, 207000 when the chip has no such limit. */
 aclError sim_limit_set(aclrtDeviceLimit limit, uint64_t value);
 /* The device that a thread without context gets; -1: none. */
@@ -418,7 +426,13 @@ void sim_stream_spin(struct sim_stream *s, uint64_t target); /* without sim.mu; 
 aclError sim_stream_check(struct sim_stream *s);     /* 0 for NULL and live streams, else 107017 */
 aclError sim_closed_meanwhile(struct sim_stream *s); /* 107017 with text; without sim.mu */
 aclError sim_stream_own(const struct sim_stream *s, const struct sim_context *ctx); /* 0 or 107003 */
-aclError sim_stream_sync(struct sim_stream *s, uint64_t deadline_ns);               /* without sim.mu */
+/* The stream that a call names, from any context, and the current context: 0, 107017 or 107002, in this
+ * order. *s becomes the default stream when it is NULL. Without sim.mu, as the next two. */
+aclError sim_stream_resolve(struct sim_thread *self, struct sim_stream **s, struct sim_context **ctx);
+aclError sim_stream_sync(struct sim_stream *s, uint64_t deadline_ns);
+/* The same up to a task that was looked up before, when sim_stream_aborts gave aborts. */
+aclError sim_stream_sync_to(struct sim_stream *s, uint64_t target, uint32_t aborts, uint64_t deadline_ns);
+uint32_t sim_streams_left(const struct sim_device *dev); /* that can still be created; with sim.mu held */
 aclError sim_timeout_check(int32_t timeout_ms, uint64_t *deadline_ns);
 
 /* --- events (event.c); with sim.mu held -------------------------------------------------------------- */

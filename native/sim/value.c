@@ -177,8 +177,6 @@ static aclError submit(struct sim_thread *self, void *ptr, uint64_t number, uint
         t->word.flag = flag;
         t->word.block = ref.block;
         t->word.gen = ref.gen;
-        if (kind == SIM_VALUE_WAIT && sim_guards())
-            sim_order_unknown(s); /* whoever writes the word */
         sim_submit_commit(self, s);
     }
     pthread_mutex_unlock(&sim.mu);

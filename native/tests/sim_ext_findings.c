@@ -56,6 +56,12 @@ static void by_value(void)
     OK(aclrtValueWait(dev, 7, ACL_STREAM_WAIT_VALUE_EQ, other));
 }
 
+static void unrelated(void)
+{
+    OK(aclrtRecordNotify(notify, other));
+    OK(aclrtWaitAndResetNotify(notify, other, 0));
+}
+
 static void wrong_way(void)
 {
     OK(aclrtRecordNotify(notify, other));
@@ -68,7 +74,8 @@ static void check_order(int mode)
     static const struct {
         void (*between)(void);
         int found;
-    } rows[] = {{nothing, 1}, {record_then_wait, 0}, {wait_then_record, 0}, {by_value, 0}, {wrong_way, 1}};
+    } rows[] = {{nothing, 1},  {record_then_wait, 0}, {wait_then_record, 0},
+                {by_value, 0}, {wrong_way, 1},        {unrelated, 1}};
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         OK(aclsim_set_mode(mode, 4 + i));
