@@ -159,7 +159,8 @@ int64_t aclsim_fail_call(const char *name, uint64_t nth, int32_t code);
  *   lose      code=507010 name=    the device is lost: queued work fails, calls that need the device return
  *                              code, its status is abnormal; until the last reset, or aclrtResetDeviceForce
  *   sick      code=507054      a memory fault (507053 to 507057): copies fail until tasks are aborted and
- *                              the fault is repaired, or until the device is reset
+ *                              the fault is repaired, or until the device is reset (507057, and 507056
+ *                              but on the 950, cannot be repaired)
  *   random    rate=P seed=N    of the copies a share P is refused (207001), fails (507001) or is slow
  * Selectors: device=, and for queued copies direction=h2d|d2h|d2d, stream=ID, min_bytes=, max_bytes=.
  * When: nth=1 the first match that fires, every=1 then one of so many, times=1 how often (0: for ever,

@@ -15,8 +15,9 @@ static aclrtErrorType type_of(int32_t code)
     case ACL_ERROR_RT_HBM_MULTI_BIT_ECC_ERROR:
     case ACL_ERROR_RT_SUSPECT_DEVICE_MEM_ERROR:
         return ACL_RT_ERROR_MEMORY;
-    case ACL_ERROR_RT_LINK_ERROR:
-        return ACL_RT_ERROR_LINK;
+    case ACL_ERROR_RT_LINK_ERROR: /* a type of its own, which can be repaired, on the 950 only (open runtime)
+                                   */
+        return sim_profile.chip == SIM_CHIP_950 ? ACL_RT_ERROR_LINK : ACL_RT_ERROR_OTHERS;
     default:
         return code == 0 ? ACL_RT_NO_ERROR : ACL_RT_ERROR_OTHERS; /* 507057: assumed */
     }

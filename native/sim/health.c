@@ -40,7 +40,7 @@ aclError aclrtGetErrorVerbose(int32_t device, aclrtErrorInfo *info)
     pthread_mutex_lock(&sim.mu);
     health = sim_health(device);
     info->errorType = health->error;
-    info->tryRepair = health->error == ACL_RT_ERROR_MEMORY;
+    info->tryRepair = health->error == ACL_RT_ERROR_MEMORY || health->error == ACL_RT_ERROR_LINK;
     info->hasDetail = health->n_uce > 0;
     if (health->n_uce > 0) {
         info->detail.uceInfo.arraySize = health->n_uce;
@@ -64,6 +64,7 @@ static void clear(int32_t device) /* sim.mu held */
 aclError aclrtRepairError(int32_t device, const aclrtErrorInfo *info)
 {
     SIM_CALL(aclrtRepairError);
+    aclrtErrorType other; /* than a memory error */
     bool is_set;
     aclError code;
 
@@ -74,9 +75,10 @@ aclError aclrtRepairError(int32_t device, const aclrtErrorInfo *info)
     code = need(device);
     if (code != 0)
         return code;
-    if (info->errorType != ACL_RT_NO_ERROR && info->errorType != ACL_RT_ERROR_MEMORY)
-        return sim_fail(ACL_ERROR_RT_PARAM_INVALID, "EE1003", "errorType %d, expected value: 0 or 1",
-                        (int)info->errorType);
+    other = sim_profile.chip == SIM_CHIP_950 ? ACL_RT_ERROR_LINK : ACL_RT_NO_ERROR; /* open runtime */
+    if (info->errorType != ACL_RT_ERROR_MEMORY && info->errorType != other)
+        return sim_fail(ACL_ERROR_RT_PARAM_INVALID, "EE1003", "errorType %d, expected value: %d or %d",
+                        (int)info->errorType, (int)ACL_RT_ERROR_MEMORY, (int)other);
     pthread_mutex_lock(&sim.mu);
     is_set = sim.dev[device].n_contexts != 0;
     if (is_set)
