@@ -28,7 +28,9 @@
  * line as its text. Calls that need no aclInit use the default instead.
  *
  * Threads: every function may be called from any thread, with or without an ACL context.
- * Locks:   taken inside; no function here blocks on simulated work.
+ * Locks:   taken inside; no function here waits for simulated work.
+ * Owns:    nothing of the caller's; texts that are returned belong to the calling thread, until its next
+ * call. Invariant: nothing here changes what an ACL function of a program that does not call it returns.
  */
 #ifndef NPUX_ACLSIM_H
 #define NPUX_ACLSIM_H

@@ -1,4 +1,9 @@
-/* blocks.c - see blocks.h. */
+/* blocks.c - see blocks.h.
+ *
+ * Threads: any. Locks: mu, a leaf; not held while blocks are poisoned.
+ * Owns:    see blocks.h. Invariant: (mu held) the extents of a device's blocks, free ones too, tile its
+ * memory.
+ */
 #include "sim/blocks.h"
 
 #include <pthread.h>
@@ -425,11 +430,11 @@ void sim_pinned_remove(struct sim_block *b)
 {
     unsigned long long state;
 
-    if (sim_guards())
-        sim_guard_free((const void *)b->base);
     pthread_mutex_lock(&mu);
     take_out(&pinned_live, b);
     pthread_mutex_unlock(&mu);
+    if (sim_guards())
+        sim_guard_free(b);
     state = atomic_fetch_or_explicit(&b->state, SIM_BLOCK_FREED, memory_order_acq_rel);
     if ((state & SIM_BLOCK_PINS) == 0) {
         release(b);
@@ -447,8 +452,6 @@ bool sim_block_free(const void *ptr, bool pinned)
     struct sim_block **root = NULL, *b = NULL;
     struct sim_heap *heap;
 
-    if (sim_guards())
-        sim_guard_free(ptr);
     pthread_mutex_lock(&mu);
     heap = pinned ? NULL : heap_of((uintptr_t)ptr);
     root = pinned ? &pinned_live : heap != NULL ? &heap->live : NULL;
@@ -461,6 +464,8 @@ bool sim_block_free(const void *ptr, bool pinned)
     pthread_mutex_unlock(&mu);
     if (b == NULL)
         return false;
+    if (sim_guards())
+        sim_guard_free(b);
     retire(b);
     return true;
 }

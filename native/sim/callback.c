@@ -4,8 +4,8 @@
  *          context, started with its first one; it ends with the context.
  * Locks:   sim.mu, never held while a callback runs.
  * Owns:    the groups, for the life of the process, and the entries: by the task until its turn in the
- * stream, then by the group's queue, then by the thread that runs it. Invariant: a live group has at least
- * one stream, but for the group of a context.
+ *          stream, then by the group's queue, then by the thread that runs it.
+ * Invariant: a live group has at least one stream, but for the group of a context.
  */
 #include "sim/sim.h"
 

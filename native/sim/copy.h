@@ -1,6 +1,6 @@
 /* copy.h - copies of memory: where the sides are, what runs in which direction, how it is queued and moved.
  *
- * Threads: any; sim_move on an engine thread.
+ * Threads: any; sim_move on an engine thread or by the owner of the drive (drive.h).
  * Locks:   sim.mu in the functions that submit, never while bytes move.
  * Owns:    the descriptions that indirect tasks point to, until the task is published or dropped.
  * Invariant: the order of the checks is that of the real runtime; a queued copy's bytes are read when it

@@ -2,8 +2,7 @@
  *
  * Threads: any. Locks: sim.mu. Owns: nothing.
  * Invariant: nobody waits for a lost device for ever: what was queued ends at once, undone, and each stream
- *            has the device's code for the next synchronisation. A copy that runs ends by itself, with the
- * code.
+ *            has the device's code for the next synchronisation. A copy that runs ends by itself, with it.
  */
 #include "sim/health.h"
 #include "sim/sim.h"

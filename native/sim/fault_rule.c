@@ -24,7 +24,7 @@ enum {
     KEY_LIMIT = 1 << 8,
     KEY_SLOW = 1 << 9, /* factor, delay_us */
     KEY_RATE = 1 << 10,
-    MAX_FILE = 65536,
+    MAX_FILE_BYTES = 65536,
     COPIES = KEY_DEVICE | KEY_DIRECTION | KEY_STREAM | KEY_BYTES | KEY_WHEN
 };
 
@@ -191,6 +191,27 @@ static bool complete(const struct action *a, struct sim_rule *r, bool said_times
     return true;
 }
 
+static struct sim_rule blank_rule(const struct action *a)
+{
+    return (struct sim_rule){.action = (enum sim_action)(a - actions),
+                             .fn = -1,
+                             .device = -1,
+                             .dir = -1,
+                             .stream = -1,
+                             .code = a->code,
+                             .want_device = true,
+                             .want_pinned = true,
+                             .max_bytes = UINT64_MAX,
+                             .nth = 1,
+                             .every = 1,
+                             .probability = 1,
+                             .random = 3,
+                             .factor = 1,
+                             .per_call = UINT64_MAX,
+                             .total = UINT64_MAX,
+                             .limit = UINT64_MAX};
+}
+
 static bool parse_entry(const char *text, size_t n_text, struct sim_rule *rule, char *why, size_t n_why)
 {
     char copy[1024], *save = NULL, *word;
@@ -211,23 +232,7 @@ static bool parse_entry(const char *text, size_t n_text, struct sim_rule *rule, 
                       "'%.64s' is no action; accepted: call, copy, event, free, alloc, streams, events, "
                       "register, slow, stall, lose, sick, random",
                       word != NULL ? word : "");
-    *rule = (struct sim_rule){.action = (enum sim_action)(a - actions),
-                              .fn = -1,
-                              .device = -1,
-                              .dir = -1,
-                              .stream = -1,
-                              .code = a->code,
-                              .want_device = true,
-                              .want_pinned = true,
-                              .max_bytes = UINT64_MAX,
-                              .nth = 1,
-                              .every = 1,
-                              .probability = 1,
-                              .random = 3,
-                              .factor = 1,
-                              .per_call = UINT64_MAX,
-                              .total = UINT64_MAX,
-                              .limit = UINT64_MAX};
+    *rule = blank_rule(a);
     while ((word = strtok_r(NULL, " \t\r,", &save)) != NULL) {
         char *value = strchr(word, '=');
         bool known;
@@ -279,20 +284,20 @@ int sim_rules_parse(const char *text, struct sim_rule *out, int most, char *why,
 
 char *sim_rules_file(const char *path, char *why, size_t n_why)
 {
-    char *text = calloc(1, MAX_FILE + 1);
+    char *text = calloc(1, MAX_FILE_BYTES + 1);
     FILE *file = text != NULL ? fopen(path, "re") : NULL;
     size_t n = 0;
 
     if (file != NULL) {
-        n = fread(text, 1, MAX_FILE + 1, file);
+        n = fread(text, 1, MAX_FILE_BYTES + 1, file);
         fclose(file);
     }
-    if (file != NULL && n <= MAX_FILE)
+    if (file != NULL && n <= MAX_FILE_BYTES)
         return text;
     if (file == NULL)
         snprintf(why, n_why, "cannot read the file %.256s: %s", path, strerror(errno));
     else
-        snprintf(why, n_why, "the file %.256s has more than %d bytes", path, (int)MAX_FILE);
+        snprintf(why, n_why, "the file %.256s has more than %d bytes", path, (int)MAX_FILE_BYTES);
     free(text);
     return NULL;
 }

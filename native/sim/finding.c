@@ -1,4 +1,8 @@
-/* finding.c - see finding.h. Needs nothing of the rest of the simulator. */
+/* finding.c - see finding.h. Needs nothing of the rest of the simulator.
+ *
+ * Threads: any. Locks: mu, a leaf. Owns: the texts.
+ * Invariant: see finding.h.
+ */
 #include "sim/finding.h"
 
 #include <pthread.h>

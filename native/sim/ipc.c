@@ -3,8 +3,8 @@
  * Threads: any; plus one poller, started when the first stream waits for a record that is not complete.
  * Locks:   sim.mu; the shared page is atomic, because other processes do not take our locks.
  * Owns:    the mappings, and the open memory file of each event that this process made. It has no name, so
- * that nothing is left of a process that is killed; others of the same user open it through /proc while it is
- *          open here. What is open elsewhere stays usable.
+ *          that nothing is left of a process that is killed; others of the same user open it through /proc
+ *          while it is open here. What is open elsewhere stays usable.
  * Invariant: a record has a ticket, in the order of the calls in all processes; slots[ticket % SLOTS] is at
  *          least the ticket when the record is complete.
  */

@@ -1,6 +1,6 @@
 /* move.c - what an engine does for one copy or fill: checks both sides, then moves the bytes.
  *
- * Threads: the engine threads. Locks: none while bytes move.
+ * Threads: the engine threads, or the owner of the drive (drive.h). Locks: none while bytes move.
  * Owns:    nothing; descriptions belong to their tasks.
  * Invariant: no byte moves unless both sides are live for the whole range; ordinary memory that is gone is a
  *          fault of the device, not of this process.

@@ -433,17 +433,14 @@ void sim_guard_immediate(struct sim_ref ref, const void *ptr, size_t nbytes, boo
 
 /* --- free --- */
 
-void sim_guard_free(const void *ptr)
+void sim_guard_free(struct sim_block *block)
 {
-    struct sim_found found;
+    uint32_t gen = (uint32_t)(atomic_load_explicit(&block->state, memory_order_relaxed) >> 32), n = 0;
     struct touched *t;
     struct access first = {0};
-    uint32_t n = 0;
 
-    if (!sim_block_find(ptr, &found) || found.base != (uintptr_t)ptr)
-        return;
     pthread_mutex_lock(&mu);
-    t = find(found.ref.block, found.ref.gen);
+    t = find(block, gen);
     for (uint32_t i = 0; i < t->n; i++)
         if (t->at[i].seq >= observed(t->at[i].s) && n++ == 0)
             first = t->at[i];
@@ -453,7 +450,7 @@ void sim_guard_free(const void *ptr)
         sim_find(SIM_FOUND_FREED,
                  "thread %u frees %s memory 0x%zx, which task %u of stream %d on device %d (thread %u) %s at "
                  "[0x%zx, 0x%zx), and no host thread knows that it ended (%u such uses); synchronise first",
-                 sim_self != NULL ? sim_self->tid : 0, found.device < 0 ? "pinned host" : "device",
-                 (size_t)found.base, (unsigned)(first.seq & 0xFFFF), first.s->id, first.s->dev->id, first.tid,
-                 first.writes ? "writes" : "reads", (size_t)first.low, (size_t)first.high, n);
+                 sim_self != NULL ? sim_self->tid : 0, block->device < 0 ? "pinned host" : "device",
+                 (size_t)block->base, (unsigned)(first.seq & 0xFFFF), first.s->id, first.s->dev->id,
+                 first.tid, first.writes ? "writes" : "reads", (size_t)first.low, (size_t)first.high, n);
 }

@@ -1,10 +1,12 @@
 /* sim.h - internal structures of the simulated ACL library.
  *
- * Threads: any number of callers, plus one engine thread per (device, direction) that was ever used; none of
- *          these in the driven modes of drive.h.
- * Locks:   sim.mu (devices, contexts, streams, events, engines), then as leaves: the block table's mutex
- *          (blocks.h), the fault list's, the callback list's, the thread list's. Bytes move and callbacks run
- *          with no lock held.
+ * Threads: any number of callers; one engine thread per (device, direction) that was ever used, but not in
+ * the driven modes of drive.h; a timer (timer.c), a poller (ipc.c) and a thread for the host functions of
+ *          each context (callback.c), each from its first use on.
+ * Locks:   init_mu of init.c, then sim.mu (devices, contexts, streams, events, engines), then that of
+ *          register.c, then as leaves those of blocks.c, fault.c, race.c, finding.c, plog.c, thread.c,
+ * error.c, exception.c, statecb.c, devstate.c and devlimit.c. Bytes move and callbacks run with no lock held
+ *          (guard_bytes.c says where not).
  * Owns:    everything that a handle points to, for the life of the process: a destroyed object keeps its
  *          memory with another magic, so that a stale handle is recognised and never aliases a new object.
  * Invariant: per stream, done <= tail <= done + queue depth; tasks [done, tail) are the unfinished ones and

@@ -1,8 +1,9 @@
 /* value.c - 64-bit words of device memory that a stream writes, or waits for.
  *
  * Threads: any. Locks: sim.mu; the word itself may be written by a copy at the same time, as on a device.
- * Owns:    nothing. Invariant: sim_n_value_waits is the length of the list of waiting streams, whose words
- * are looked at again after everything that may have written device memory.
+ * Owns:    nothing.
+ * Invariant: sim_n_value_waits is the length of the list of waiting streams, whose words are looked at again
+ *          after everything that may have written device memory.
  */
 #include "sim/sim.h"
 
