@@ -95,10 +95,6 @@ _FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "aclsim_reset_counters": (None, ()),
     "aclsim_peek": (ctypes.c_int, (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)),
     "aclsim_poke": (ctypes.c_int, (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)),
-}
-
-# Of parts that a build of the simulator may lack: bound when they are first used.
-_LATER: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "aclsim_set_profile": (ctypes.c_int, (ctypes.c_char_p,)),
     "aclsim_get_profile": (ctypes.c_int, (ctypes.c_char_p, ctypes.c_size_t)),
     "aclsim_set_mode": (ctypes.c_int, (ctypes.c_int, ctypes.c_uint64)),
@@ -113,29 +109,14 @@ class Control:
     """The typed aclsim functions of one library."""
 
     def __init__(self, library: Library) -> None:
-        self._library = library
         for name, row in _FUNCTIONS.items():
-            self._add(name, *row)
+            function = getattr(library.handle, name)
+            function.restype, function.argtypes = row[0], list(row[1])
+            setattr(self, name.removeprefix("aclsim_"), function)
 
-    def _add(self, name: str, restype: Any, argtypes: tuple[Any, ...]) -> Any:
-        function = getattr(self._library.handle, name)
-        function.restype = restype
-        function.argtypes = list(argtypes)
-        setattr(self, name.removeprefix("aclsim_"), function)
-        return function
+    if TYPE_CHECKING:
 
-    def __getattr__(self, name: str) -> Any:
-        """A function of _LATER, the first time."""
-        row = _LATER.get(f"aclsim_{name}")
-        if row is None:
-            raise AttributeError(name)
-        try:
-            return self._add(f"aclsim_{name}", *row)
-        except AttributeError:
-            raise LibraryError(
-                f"the simulator {self._library.path} has no function aclsim_{name}",
-                remedy="install npu-xfer again, so that both come from one build",
-            ) from None
+        def __getattr__(self, name: str) -> Any: ...
 
 
 @functools.lru_cache(maxsize=4)
