@@ -265,8 +265,8 @@ static void run(struct sim_thread *self, struct sim_group *g)
 
 static aclError host_bound(const struct sim_stream *s)
 {
-    return sim_fail(ACL_ERROR_RT_STREAM_SUBSCRIBE, "EE1016", "stream %d runs host functions by itself",
-                    s->id);
+    return sim_fail(ACL_ERROR_RT_STREAM_SUBSCRIBE, "EE1016",
+                    "stream %d runs host functions: use another stream for reports", s->id);
 }
 
 /* The stream that a call names, from any context; only the default stream needs one. */
@@ -326,12 +326,14 @@ aclError aclrtSubscribeReport(uint64_t thread, aclrtStream stream)
     if (code == ACL_ERROR_RT_INVALID_HANDLE)
         return sim_closed_meanwhile(s);
     if (code == ACL_ERROR_RT_STREAM_SUBSCRIBE)
-        return sim_fail(code, "EE1016", "stream %d is subscribed already", s->id);
+        return sim_fail(code, "EE1016", "stream %d is subscribed already: unsubscribe it first", s->id);
     if (code == ACL_ERROR_RT_THREAD_SUBSCRIBE)
-        return sim_fail(code, "EE1016", "thread %llu serves another device than %d",
+        return sim_fail(code, "EE1016",
+                        "thread %llu serves another device than %d: use a thread for each device",
                         (unsigned long long)thread, s->dev->id);
     if (code != 0)
-        return sim_fail(code, "EE1023", "%d threads are subscribed", (int)MAX_GROUPS);
+        return sim_fail(code, "EE1023", "%d threads are subscribed, which is the most: unsubscribe one first",
+                        (int)MAX_GROUPS);
     return ACL_SUCCESS;
 }
 
@@ -365,10 +367,12 @@ aclError aclrtUnSubscribeReport(uint64_t thread, aclrtStream stream)
     if (by_host)
         return host_bound(s);
     if (code == ACL_ERROR_RT_STREAM_SUBSCRIBE)
-        return sim_fail(code, "EE1016", "stream %d is not subscribed", s->id);
-    if (code != 0)
-        return sim_fail(code, "EE1016", "thread %llu does not serve stream %d", (unsigned long long)thread,
+        return sim_fail(code, "EE1016", "stream %d is not subscribed: call aclrtSubscribeReport first",
                         s->id);
+    if (code != 0)
+        return sim_fail(code, "EE1016",
+                        "thread %llu does not serve stream %d: pass the thread that was subscribed",
+                        (unsigned long long)thread, s->id);
     return ACL_SUCCESS;
 }
 
@@ -526,7 +530,9 @@ aclError aclrtLaunchHostFunc(aclrtStream stream, aclrtHostFunc fn, void *args)
     code = bind_host(s);
     pthread_mutex_unlock(&sim.mu);
     if (code == ACL_ERROR_RT_STREAM_SUBSCRIBE)
-        return sim_fail(code, "EE1016", "a thread of the program serves stream %d", s->id);
+        return sim_fail(code, "EE1016",
+                        "a thread of the program serves stream %d: use another stream for host functions",
+                        s->id);
     if (code != 0)
         return sim_fail(code, "EE9999", "no host memory for a callback thread");
     code = entry_new(s, fn, args, true, &c);

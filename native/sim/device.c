@@ -22,6 +22,21 @@ aclError sim_check_device(int32_t device)
                     sim.n_devices);
 }
 
+aclError sim_check_device_set(int32_t device)
+{
+    bool is_set;
+
+    if (sim_check_device(device) != 0)
+        return ACL_ERROR_RT_INVALID_DEVICEID;
+    pthread_mutex_lock(&sim.mu);
+    is_set = sim.dev[device].n_contexts != 0;
+    pthread_mutex_unlock(&sim.mu);
+    if (is_set)
+        return ACL_SUCCESS;
+    return sim_fail(ACL_ERROR_RT_INTERNAL_ERROR, "EE9999", "device %d is not set: call aclrtSetDevice first",
+                    device);
+}
+
 bool sim_any_device_set(void)
 {
     for (int d = 0; d < SIM_MAX_DEVICES; d++)
@@ -36,11 +51,13 @@ aclError aclrtSetDevice(int32_t device)
     struct sim_device *dev;
     struct sim_context *ctx;
     bool is_new;
+    aclError code;
 
     if (sim_check_device(device) != 0)
         return ACL_ERROR_RT_INVALID_DEVICEID;
-    if (sim_fault_lost(device) != 0)
-        return sim_fail(sim_fault_lost(device), "EE9999", "device %d is lost: reset it first", device);
+    code = sim_check_lost(device);
+    if (code != 0)
+        return code;
     dev = &sim.dev[device];
     sim_device_notify(device, ACL_RT_DEVICE_STATE_SET_PRE);
     pthread_mutex_lock(&sim.mu);
@@ -54,7 +71,8 @@ aclError aclrtSetDevice(int32_t device)
     }
     pthread_mutex_unlock(&sim.mu);
     if (ctx == NULL)
-        return sim_fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "EE9999", "no address space for device %d", device);
+        return sim_fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "EE9999",
+                        "no address space for device %d: lower ACLSIM_DEVICE_MEMORY", device);
     if (is_new)
         sim_state_created(ctx->stream);
     sim_device_notify(device, ACL_RT_DEVICE_STATE_SET_POST);
@@ -86,8 +104,8 @@ static aclError reset_device(int32_t device, bool force)
     if (closed != NULL || force)
         sim_fault_revive(device);
     if (unmatched)
-        return sim_fail(ACL_ERROR_RT_CONTEXT_RELEASE_ERROR, "EE1018", "device %d is reset but not set",
-                        device);
+        return sim_fail(ACL_ERROR_RT_CONTEXT_RELEASE_ERROR, "EE1018",
+                        "device %d is reset but not set: pair the calls", device);
     sim_device_notify(device, ACL_RT_DEVICE_STATE_RESET_POST);
     return ACL_SUCCESS;
 }

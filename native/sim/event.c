@@ -50,8 +50,8 @@ aclError sim_event_check(struct sim_event *event)
     if (atomic_load_explicit(&event->magic, memory_order_relaxed) == SIM_MAGIC_DEAD)
         sim_find(SIM_FOUND_STALE_HANDLE, "event %p was used after its destruction", (void *)event);
     /* Before 9.1 the use of a destroyed handle is undefined; see sim_stream_check. */
-    return sim_fail(ACL_ERROR_RT_INVALID_HANDLE, "EE1017", "event %p was destroyed or is no event",
-                    (void *)event);
+    return sim_fail(ACL_ERROR_RT_INVALID_HANDLE, "EE1017",
+                    "event %p was destroyed or is no event: pass a live one", (void *)event);
 }
 
 static aclError check_known(uint32_t flags, uint32_t known)
@@ -88,8 +88,8 @@ static aclError check_flags(uint32_t flags, enum sim_event_mode mode)
 
 static aclError no_id(const struct sim_device *dev)
 {
-    return sim_fail(ACL_ERROR_RT_NO_EVENT_RESOURCE, "EE1023", "device %d has no event left of %u", dev->id,
-                    sim_profile.max_events);
+    return sim_fail(ACL_ERROR_RT_NO_EVENT_RESOURCE, "EE1023",
+                    "device %d has no event left of %u: destroy some first", dev->id, sim_profile.max_events);
 }
 
 struct sim_event *sim_event_new(struct sim_context *ctx, uint32_t flags, enum sim_event_mode mode)
@@ -185,7 +185,8 @@ static aclError no_device_only(const struct sim_event *event)
 {
     if ((event->flags & ACL_EVENT_DEVICE_USE_ONLY) == 0)
         return ACL_SUCCESS;
-    return sim_fail(ACL_ERROR_RT_PARAM_INVALID, "EE1006", "the event can be used by the device only");
+    return sim_fail(ACL_ERROR_RT_PARAM_INVALID, "EE1006",
+                    "the event is for the device only: create it without ACL_EVENT_DEVICE_USE_ONLY");
 }
 
 /* EXTERNAL is for graph capture, which the simulator does not have: the checks before, then 107029. */
@@ -208,12 +209,13 @@ static aclError check_bound(atomic_uint *bound, uint32_t flag)
         seen == flag + 1)
         return ACL_SUCCESS;
     return sim_fail(ACL_ERROR_RT_PARAM_INVALID, "EE1018",
-                    "the event was used with another flag than %u before", flag);
+                    "the event was used with another flag than %u before: keep to one flag", flag);
 }
 
 static aclError not_captured(const struct sim_stream *s)
 {
-    return sim_fail(ACL_ERROR_RT_STREAM_NOT_CAPTURED, "EE1016", "stream %d is not being captured", s->id);
+    return sim_fail(ACL_ERROR_RT_STREAM_NOT_CAPTURED, "EE1016",
+                    "stream %d is not being captured: EXTERNAL is for capture only", s->id);
 }
 
 /* The id first: waiting for one unlocks. */
@@ -317,7 +319,8 @@ static aclError submit_wait(struct sim_thread *self, struct sim_event *event, st
     bool over;
 
     if (gen_of(event) == 0 && event->mode == SIM_EVENT_PLAIN)
-        return sim_fail(ACL_ERROR_RT_PARAM_INVALID, "EE1018", "the event was never recorded");
+        return sim_fail(ACL_ERROR_RT_PARAM_INVALID, "EE1018",
+                        "the event was never recorded: record it before the wait");
     if (gen_of(event) == 0 && event->mode == SIM_EVENT_EX)
         return ACL_SUCCESS;
     sim_spend_submit(s->dev);
@@ -526,8 +529,9 @@ static aclError synchronize(struct sim_event *event, uint64_t deadline_ns)
         return code;
     if (halted)
         return sim_context_notice(s->ctx);
-    if (in_time && sim_fault_lost(event->dev->id) != 0) /* its work ended, but not by being done */
-        return sim_fail(sim_fault_lost(event->dev->id), "EE9999", "device %d is lost", event->dev->id);
+    code = in_time ? sim_check_lost(event->dev->id) : ACL_SUCCESS; /* its work ended, but not by being done */
+    if (code != 0)
+        return code;
     if (in_time && sim_guards())
         sim_guard_seen_event(event);
     return in_time ? ACL_SUCCESS : too_late(event);

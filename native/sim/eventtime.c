@@ -23,14 +23,16 @@ static aclError read_stamp(struct sim_event *event, uint64_t *stamp_ns)
     if (code != 0)
         return code;
     if ((event->flags & ACL_EVENT_TIME_LINE) == 0)
-        return sim_fail(ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID, "EE1001", "the event takes no time stamp");
+        return sim_fail(ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID, "EE1001",
+                        "the event takes no time stamp: create it with ACL_EVENT_TIME_LINE");
     pthread_mutex_lock(&sim.mu);
     recorded = atomic_load(&event->gen) != 0;
     complete = atomic_load(&event->done_gen) == atomic_load(&event->gen);
     *stamp_ns = complete ? event->stamp_ns : 0;
     pthread_mutex_unlock(&sim.mu);
     if (!recorded)
-        return sim_fail(ACL_ERROR_RT_INTERNAL_ERROR, "EE9999", "the event was never recorded");
+        return sim_fail(ACL_ERROR_RT_INTERNAL_ERROR, "EE9999",
+                        "the event was never recorded: record and synchronize it first");
     return ACL_SUCCESS;
 }
 
@@ -66,7 +68,7 @@ aclError aclrtEventElapsedTime(float *ms, aclrtEvent start, aclrtEvent end)
     ticks[1] = ticks_of(stamps[1]);
     if (ticks[1] < ticks[0])
         return sim_fail(ACL_ERROR_RT_EVENT_TIMESTAMP_REVERSAL, "EE1001",
-                        "the end event came before the start");
+                        "the end event came before the start: exchange them");
     *ms = (float)((double)(ticks[1] - ticks[0]) / (double)sim_profile.ticks_per_ms);
     return ACL_SUCCESS;
 }

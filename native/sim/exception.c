@@ -105,7 +105,8 @@ aclError aclrtExceptionInfoCallbackUnregister(aclrtExceptionInfoCallback callbac
     }
     pthread_mutex_unlock(&mu);
     if (!known)
-        return sim_fail(ACL_ERROR_RT_PARAM_INVALID, "EE1001", "the callback is not registered");
+        return sim_fail(ACL_ERROR_RT_PARAM_INVALID, "EE1001",
+                        "the callback is not registered: register it first");
     return ACL_SUCCESS;
 }
 

@@ -454,8 +454,7 @@ aclError sim_fault_call(enum sim_fn fn)
     if (lost != 0 && code == lost) /* perhaps by this call */
         sim_device_fell(call.device, NULL, 0);
     if (lost != 0)
-        return sim_fail(lost, "EE9999", "device %d is lost: reset it with aclrtResetDeviceForce, or restart",
-                        call.device);
+        return sim_fail_lost(lost, call.device);
     if (exhausted)
         return sim_fail(code, "EE1023", "device %d has no room for another object in %s", call.device,
                         sim_fn_name(fn));
@@ -474,6 +473,19 @@ int32_t sim_fault_lost(int32_t device)
     code = health[device].lost;
     pthread_mutex_unlock(&mu);
     return code;
+}
+
+aclError sim_fail_lost(int32_t code, int32_t device)
+{
+    return sim_fail(code, "EE9999", "device %d is lost: reset it with aclrtResetDeviceForce, or restart",
+                    device);
+}
+
+aclError sim_check_lost(int32_t device)
+{
+    int32_t code = sim_fault_lost(device);
+
+    return code != 0 ? sim_fail_lost(code, device) : ACL_SUCCESS;
 }
 
 int32_t sim_fault_sick(int32_t device)

@@ -65,7 +65,6 @@ aclError aclrtRepairError(int32_t device, const aclrtErrorInfo *info)
 {
     SIM_CALL(aclrtRepairError);
     aclrtErrorType other; /* than a memory error */
-    bool is_set;
     aclError code;
 
     if (info == NULL)
@@ -79,13 +78,12 @@ aclError aclrtRepairError(int32_t device, const aclrtErrorInfo *info)
     if (info->errorType != ACL_RT_ERROR_MEMORY && info->errorType != other)
         return sim_fail(ACL_ERROR_RT_PARAM_INVALID, "EE1003", "errorType %d, expected value: %d or %d",
                         (int)info->errorType, (int)ACL_RT_ERROR_MEMORY, (int)other);
+    code = sim_check_device_set(device);
+    if (code != 0)
+        return code;
     pthread_mutex_lock(&sim.mu);
-    is_set = sim.dev[device].n_contexts != 0;
-    if (is_set)
-        clear(device);
+    clear(device);
     pthread_mutex_unlock(&sim.mu);
-    if (!is_set) /* the code is assumed */
-        return sim_fail(ACL_ERROR_RT_INTERNAL_ERROR, "EE9999", "device %d is not set", device);
     return ACL_SUCCESS;
 }
 

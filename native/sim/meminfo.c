@@ -88,7 +88,8 @@ aclError aclrtGetMemUsageInfo(int32_t device, aclrtMemUsageInfo *usage, size_t n
         return sim_fail_quiet(ACL_ERROR_RT_FEATURE_NOT_SUPPORT);
     *n_out = 0;
     if (n_in == 0)
-        return sim_fail(ACL_ERROR_RT_PARAM_INVALID, "EE1003", "the array has no element");
+        return sim_fail(ACL_ERROR_RT_PARAM_INVALID, "EE1003",
+                        "the array has 0 elements, expected value: at least 1");
     if (sim_check_device(device) != 0)
         return ACL_ERROR_RT_INVALID_DEVICEID;
     if (sim_need_context(self, &ctx) != 0)
@@ -106,7 +107,7 @@ static aclError check_cached(struct sim_thread *self, const void *ptr, size_t nb
     if (ptr == NULL)
         return sim_fail_null("device_ptr");
     if (nbytes == 0)
-        return sim_fail(ACL_ERROR_INVALID_PARAM, "EH0001", "size is 0");
+        return sim_fail(ACL_ERROR_INVALID_PARAM, "EH0001", "size is 0, expected value: at least 1");
     return sim_need_context(self, ctx);
 }
 

@@ -15,7 +15,7 @@ static aclError check_new(void **out, uint64_t nbytes)
     if (out == NULL)
         return sim_fail_null("the place for the address");
     if (nbytes == 0)
-        return sim_fail(ACL_ERROR_INVALID_PARAM, "EH0001", "size is 0");
+        return sim_fail(ACL_ERROR_INVALID_PARAM, "EH0001", "size is 0, expected value: at least 1");
     return ACL_SUCCESS;
 }
 
@@ -39,8 +39,8 @@ static aclError new_device(struct sim_context *ctx, void **out, size_t nbytes, s
     void *ptr = sim_heap_alloc(&ctx->dev->heap, nbytes, pad, page_bytes_of(policy, nbytes));
 
     if (ptr == NULL)
-        return sim_fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "EE9999", "device %d has no room for %zu bytes",
-                        ctx->dev->id, nbytes);
+        return sim_fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "EE9999",
+                        "device %d has no room for %zu bytes: free some first", ctx->dev->id, nbytes);
     *out = ptr;
     return ACL_SUCCESS;
 }
@@ -114,8 +114,8 @@ static aclError check_attributes(const aclrtMallocConfig *cfg, bool host, const 
                             "attribute %zu names device %u, but the current one is %d", i, a->value.deviceId,
                             ctx->dev->id);
         if ((unsigned)a->attr > ACL_RT_MEM_ATTR_VA_FLAG || a->attr == ACL_RT_MEM_ATTR_RSV)
-            return sim_fail(ACL_ERROR_RT_PARAM_INVALID, "EE1001", "attribute %zu has the unknown kind %d", i,
-                            (int)a->attr);
+            return sim_fail(ACL_ERROR_RT_PARAM_INVALID, "EE1001",
+                            "attribute %zu is of kind %d, expected value: [1, 3]", i, (int)a->attr);
     }
     return ACL_SUCCESS;
 }
@@ -162,7 +162,8 @@ static aclError free_block(void *ptr, bool pinned)
         return sim_fail_null(pinned ? "host_ptr" : "device_ptr");
     if (sim_block_free(ptr, pinned))
         return ACL_SUCCESS;
-    return sim_fail(ACL_ERROR_RT_PARAM_INVALID, "EE1001", "%p is not allocated %s memory", ptr,
+    return sim_fail(ACL_ERROR_RT_PARAM_INVALID, "EE1001",
+                    "%p is not allocated %s memory: free each block once, by its first address", ptr,
                     pinned ? "host" : "device");
 }
 

@@ -28,8 +28,8 @@ static aclError check(struct sim_notify *notify)
     if (atomic_load_explicit(&notify->magic, memory_order_acquire) == SIM_MAGIC_NOTIFY)
         return ACL_SUCCESS;
     sim_find(SIM_FOUND_STALE_HANDLE, "notify %p was used after its destruction", (void *)notify);
-    return sim_fail(ACL_ERROR_RT_INVALID_HANDLE, "EE1017", "notify %p was destroyed or is no notify",
-                    (void *)notify);
+    return sim_fail(ACL_ERROR_RT_INVALID_HANDLE, "EE1017",
+                    "notify %p was destroyed or is no notify: pass a live one", (void *)notify);
 }
 
 aclError aclrtCreateNotify(aclrtNotify *handle, uint64_t flag)
@@ -62,8 +62,9 @@ aclError aclrtCreateNotify(aclrtNotify *handle, uint64_t flag)
     pthread_mutex_unlock(&sim.mu);
     if (!room) {
         free(notify);
-        return sim_fail(ACL_ERROR_RT_NO_NOTIFY_RESOURCE, "EE1023", "device %d has no notify left of %u",
-                        ctx->dev->id, sim_profile.max_notifies);
+        return sim_fail(ACL_ERROR_RT_NO_NOTIFY_RESOURCE, "EE1023",
+                        "device %d has no notify left of %u: destroy some first", ctx->dev->id,
+                        sim_profile.max_notifies);
     }
     *handle = notify;
     return ACL_SUCCESS;

@@ -388,7 +388,9 @@ void sim_error_scope(bool by_process); /* whose texts aclGetRecentErrMsg returns
 /* --- devices (device.c) and contexts (context.c) ----------------------------------------------------- */
 
 aclError sim_check_device(int32_t device); /* 0 or 107001 with text */
-struct sim_target {                        /* how far a stream has to come */
+/* Of calls that work on the object of a device that is set: 0, 107001, or 507000 (assumed) when it is not. */
+aclError sim_check_device_set(int32_t device);
+struct sim_target { /* how far a stream has to come */
     struct sim_stream *s;
     uint64_t n_tasks;
     uint32_t aborts; /* what sim_stream_aborts gave */

@@ -92,5 +92,8 @@ aclError aclrtRegStreamStateCallback(const char *name, aclrtStreamStateCallback 
     pthread_mutex_unlock(&mu);
     if (code == ACL_ERROR_BAD_ALLOC)
         return sim_fail(code, "EH0001", "no host memory for a callback");
-    return code == 0 ? code : sim_fail(code, "EE1001", "the name %s is registered already", name);
+    return code == 0
+               ? code
+               : sim_fail(code, "EE1001",
+                          "the name %s is registered already: pass a null callback to remove it first", name);
 }

@@ -19,8 +19,10 @@ aclError sim_stream_check(struct sim_stream *s)
      * with. */
     if (atomic_load_explicit(&s->magic, memory_order_relaxed) == SIM_MAGIC_DEAD)
         sim_find(SIM_FOUND_STALE_HANDLE, "stream %p was used after its destruction", (void *)s);
-    return sim_fail(ACL_ERROR_RT_INVALID_HANDLE, "EE1017", "stream %p was destroyed or is no stream",
-                    (void *)s);
+    return sim_fail(
+        ACL_ERROR_RT_INVALID_HANDLE, "EE1017",
+        "stream %p was destroyed or is no stream: pass a live one, or null for the default stream",
+        (void *)s);
 }
 
 aclError sim_closed_meanwhile(struct sim_stream *s)
@@ -34,7 +36,8 @@ aclError sim_stream_own(const struct sim_stream *s, const struct sim_context *ct
     if (s->ctx == ctx)
         return ACL_SUCCESS;
     return sim_fail(ACL_ERROR_RT_STREAM_CONTEXT, "EE1010",
-                    "stream %d of device %d is not in the current context", s->id, s->dev->id);
+                    "stream %d of device %d is not in the current context: make its context current first",
+                    s->id, s->dev->id);
 }
 
 aclError sim_timeout_check(int32_t timeout_ms, uint64_t *deadline_ns)
@@ -74,8 +77,9 @@ static aclError create(struct sim_thread *self, aclrtStream *stream, uint32_t pr
         s->priority = priority < LEAST ? priority : LEAST;
     pthread_mutex_unlock(&sim.mu);
     if (s == NULL)
-        return sim_fail(ACL_ERROR_RT_NO_STREAM_RESOURCE, "EE1023", "device %d has no stream left of %u",
-                        ctx->dev->id, sim_profile.max_streams);
+        return sim_fail(ACL_ERROR_RT_NO_STREAM_RESOURCE, "EE1023",
+                        "device %d has no stream left of %u: destroy some first", ctx->dev->id,
+                        sim_profile.max_streams);
     *stream = s;
     sim_state_created(s);
     return ACL_SUCCESS;

@@ -153,7 +153,8 @@ static aclError check(struct sim_thread *self, const void *ptr, uint32_t flag, u
                         last_flag);
     location = sim_locate(self, ptr, ref);
     if (location != ACL_MEM_LOCATION_TYPE_DEVICE)
-        return sim_fail(ACL_ERROR_RT_PARAM_INVALID, "EE1003", "%p is not device memory", ptr);
+        return sim_fail(ACL_ERROR_RT_PARAM_INVALID, "EE1003",
+                        "%p is not device memory: pass an address of aclrtMalloc", ptr);
     if (ref->block->nbytes - ((uintptr_t)ptr - ref->block->base) < sizeof(uint64_t))
         return sim_fail(ACL_ERROR_RT_PARAM_INVALID, "EE1003", "%p has no 8 bytes left in its block", ptr);
     if (write && (uintptr_t)ptr % sizeof(uint64_t) != 0)
