@@ -24,7 +24,7 @@ struct sim_health *sim_health(int32_t device); /* sim.mu held */
 /* fault_lost.c: a repair call accepted its argument and the record was cleared. sim.mu held. */
 void sim_health_repaired(int32_t device);
 
-/* Runs the callbacks of aclrtRegDeviceStateCallback, without any lock (devstate.c). */
+/* Runs the callbacks of aclrtRegDeviceStateCallback, without any lock (statecb.c). */
 void sim_device_notify(int32_t device, aclrtDeviceState state);
 
 #endif

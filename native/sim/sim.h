@@ -5,7 +5,7 @@
  *          each context (callback.c), each from its first use on.
  * Locks:   init_mu of init.c, then sim.mu (devices, contexts, streams, events, engines), then that of
  *          register.c, then as leaves those of blocks.c, fault.c, race.c, finding.c, plog.c, thread.c,
- * error.c, exception.c, statecb.c, devstate.c and devlimit.c. Bytes move and callbacks run with no lock held
+ * error.c, exception.c, named.c and devlimit.c. Bytes move and callbacks run with no lock held
  *          (guard_bytes.c says where not).
  * Owns:    everything that a handle points to, for the life of the process: a destroyed object keeps its
  *          memory with another magic, so that a stale handle is recognised and never aliases a new object.

@@ -176,6 +176,23 @@ static void check_other_chips(void)
     close_all();
 }
 
+/* The longest limit of a kernel, as documented for each chip, in whole seconds. */
+static void check_execute_limits(void)
+{
+    static const struct {
+        const char *profile;
+        uint64_t most_s;
+    } rows[] = {{"910", 2199}, {"310p", 547}, {"310b", 1090}, {"a2", 1090}};
+    uint64_t actual_us;
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        open_all(rows[i].profile);
+        OK(aclrtSetOpExecuteTimeOutV2(0, &actual_us));
+        CHECK_EQ(actual_us / 1000000, rows[i].most_s);
+        close_all();
+    }
+}
+
 int main(void)
 {
     check_order(ACLSIM_THREADS); /* without aclInit, which would fix the profile */
@@ -185,5 +202,6 @@ int main(void)
     check_callbacks();
     check_stale();
     check_other_chips();
+    check_execute_limits();
     return 0;
 }
