@@ -6,6 +6,7 @@
  *          the record tasks that name it.
  */
 #include "sim/sim.h"
+#include "sim/site.h"
 
 #include <stdlib.h>
 
@@ -47,7 +48,8 @@ aclError sim_event_check(struct sim_event *event)
     if (atomic_load_explicit(&event->magic, memory_order_acquire) == SIM_MAGIC_EVENT)
         return ACL_SUCCESS;
     if (atomic_load_explicit(&event->magic, memory_order_relaxed) == SIM_MAGIC_DEAD)
-        sim_find(SIM_FOUND_STALE_HANDLE, "event %p was used after its destruction", (void *)event);
+        sim_find(SIM_FOUND_STALE_HANDLE, "%s: event %p was used after its destruction",
+                 sim_site_text(sim_site_here()).text, (void *)event);
     /* Before 9.1 the use of a destroyed handle is undefined; see sim_stream_check. */
     return sim_fail(ACL_ERROR_RT_INVALID_HANDLE, "EE1017", "event %p was destroyed or is no event",
                     (void *)event);

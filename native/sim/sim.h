@@ -289,8 +289,11 @@ struct sim_thread {
     struct sim_thread *next;
     uint32_t tid;
     uint32_t last_task_id;
-    uint32_t in_callback; /* stream callbacks that this thread runs */
-    enum sim_fn fn;       /* the latest call, for the log */
+    uint32_t in_callback;   /* stream callbacks that this thread runs */
+    enum sim_fn fn;         /* the latest call, for the log */
+    const void *from;       /* where it returns to, for findings; see site.h */
+    const char *place;      /* what aclsim_set_site said about it, or NULL */
+    const char *next_place; /* about the next call */
     struct sim_context *ctx;
     uint32_t clock_epoch; /* clock.c */
     uint32_t n_polls;     /* adversarial: queries of no stream in particular */
@@ -307,12 +310,15 @@ struct sim_thread *sim_thread_slow(void);
 void sim_called_in_callback(enum sim_fn fn); /* callback.c: a finding when the documents forbid it */
 extern _Thread_local struct sim_thread *sim_self __attribute__((visibility("hidden")));
 
-static inline struct sim_thread *sim_enter(enum sim_fn fn)
+static inline struct sim_thread *sim_enter(enum sim_fn fn, const void *from)
 {
     struct sim_thread *self = sim_self != NULL ? sim_self : sim_thread_slow();
     atomic_ullong *count = &self->calls[fn];
 
     self->fn = fn;
+    self->from = from;
+    self->place = self->next_place;
+    self->next_place = NULL;
     atomic_store_explicit(count, atomic_load_explicit(count, memory_order_relaxed) + 1, memory_order_relaxed);
     if (self->in_callback != 0)
         sim_called_in_callback(fn);
@@ -320,8 +326,8 @@ static inline struct sim_thread *sim_enter(enum sim_fn fn)
 }
 
 /* Counts the call and names the calling thread's record self. */
-#define SIM_COUNT(name)                                       \
-    struct sim_thread *const self = sim_enter(SIM_FN_##name); \
+#define SIM_COUNT(name)                                                                    \
+    struct sim_thread *const self = sim_enter(SIM_FN_##name, __builtin_return_address(0)); \
     (void)self
 
 /* Which functions the simulated release does not have yet (profile.c); changes with the profile only. */
