@@ -145,6 +145,10 @@ def draw(ran: Ran, screen: Screen) -> None:
     if report is None or not report.pids:
         return
     screen.facts(_facts(report))
+    if "devices" in report.leaks:
+        screen.say(
+            "A device leaks when aclrtSetDevice was called more often than aclrtResetDevice, in all threads."
+        )
     _draw_findings(_findings(report), screen)
 
 
