@@ -99,6 +99,9 @@ def test_a_python_program_is_named_by_line(tmp_path: Path) -> None:
     told = " ".join(ran.stderr.split())
     assert "aclrtMemcpyAsync [feeder.py:8 in feed] from 0x" in told
     assert "found wrong-kind, 1 time" in told
+    assert "1 streams were not destroyed; made by aclrtCreateStream [feeder.py:4 in <module>]" in told
+    assert "1 page-locked blocks with 4096 bytes were not freed; made by aclrtMallocHost [feeder.py:5" in told
+    assert "1 device blocks" in told
 
 
 def test_what_cannot_be_known_stays(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -111,10 +114,10 @@ def test_what_cannot_be_known_stays(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     monkeypatch.setattr(shutil, "which", lambda name: None)
     here = f"aclrtFree [{sys.executable}+0x12]"
     assert _sim_lines.with_lines([here])[here].endswith("+0x12]")
-    assert _sim_lines.sites(gone) == (f"[{tmp_path}/gone+0x12]",)
-    assert _sim_lines.sites("reads [0x1, 0x2) and aclrtFree [a.c:2 in f] and [b.c:3 in g]") == (
-        "[a.c:2 in f]",
-        "[b.c:3 in g]",
+    assert _sim_lines.sites(gone) == (f"aclrtFree [{tmp_path}/gone+0x12]",)
+    assert _sim_lines.sites("reads [0x1, 0x2) and aclrtFree [a.c:2 in f] and aclrtMalloc [b.c:3 in g]") == (
+        "aclrtFree [a.c:2 in f]",
+        "aclrtMalloc [b.c:3 in g]",
     )
 
 

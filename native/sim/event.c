@@ -5,6 +5,7 @@
  * Invariant: the latest record is complete when done_gen == gen. A destroyed event is still completed by
  *          the record tasks that name it.
  */
+#include "sim/made.h"
 #include "sim/sim.h"
 #include "sim/site.h"
 
@@ -114,6 +115,7 @@ static aclError create(struct sim_thread *self, aclrtEvent *handle, uint32_t fla
         return no_id(ctx->dev);
     }
     atomic_fetch_add(&sim.tally.live_events, 1);
+    event->made = sim_made_here(SIM_MADE_EVENT, 0);
     *handle = event;
     return ACL_SUCCESS;
 }
@@ -150,6 +152,7 @@ aclError aclrtDestroyEvent(aclrtEvent handle)
             sim_event_give_id(event);
         if (event->ipc != NULL)
             sim_ipc_closed(event);
+        sim_made_gone(event->made, 0);
     }
     pthread_mutex_unlock(&sim.mu);
     if (code == 0)

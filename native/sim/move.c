@@ -194,7 +194,8 @@ aclError sim_move(const struct sim_task *t, struct sim_ref *dst_pin, struct sim_
         sim_find(
             SIM_FOUND_FREED,
             "a %s of %zu bytes from %p to %p, submitted by thread %u, failed with %d: when its turn came, "
-            "memory of it was freed, unmapped or too short; keep memory until its copies are complete",
+            "memory of it was freed, unmapped or too short; keep memory until its copies are complete "
+            "(adversarial mode names the calls)",
             t->kind == SIM_MEMSET ? "fill" : "copy", t->copy.nbytes, sim_task_src(t), (void *)t->copy.dst,
             t->tid, code);
     return code;

@@ -180,6 +180,7 @@ struct sim_stream {
     aclError end_code;              /* of that copy */
     uint64_t end_ns;                /* of that copy */
     struct sim_guard *guard;        /* race.c; NULL: nothing noted yet */
+    struct sim_made *made;          /* where it was created; NULL: with its context */
     struct sim_stream *prev, *next; /* the device's live streams */
     struct sim_stream *grave_next;
 };
@@ -256,6 +257,7 @@ struct sim_event {
     uint64_t stamp_ns;
     struct sim_stream *blocked; /* streams that wait for any record, by dep_next */
     struct sim_order *order;    /* race.c: what the latest record comes after */
+    struct sim_made *made;      /* where it was created */
     struct sim_event *grave_next;
 };
 

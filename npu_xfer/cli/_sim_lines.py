@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["sites", "with_lines"]
 
 _ADDRESS = re.compile(r"\[([^\[\]\n]+)\+(0x[0-9a-f]+)\]")
-_SITE = re.compile(r"\[[^\[\]\n]+\]")
+_SITE = re.compile(r"\w+ \[[^\[\]\n]+\]")
 _PATIENCE_S = 20.0  # for one program file: large debug information takes seconds
 
 
@@ -68,5 +68,5 @@ def with_lines(texts: Iterable[str]) -> dict[str, str]:
 
 
 def sites(text: str) -> tuple[str, ...]:
-    """The places that a text names, in order: two texts with the same ones are the same mistake."""
+    """The calls and places that a text names, in order: two texts with the same ones are the same mistake."""
     return tuple(_SITE.findall(text))

@@ -149,7 +149,7 @@ def draw(ran: Ran, screen: Screen) -> None:
         screen.say(
             "A device leaks when aclrtSetDevice was called more often than aclrtResetDevice, in all threads."
         )
-    _draw_findings(_findings(report), screen)
+    _draw_findings(report.findings, screen)
 
 
 def as_json(ran: Ran) -> dict[str, Any]:
