@@ -107,6 +107,9 @@ def test_a_python_program_is_named_by_line(tmp_path: Path) -> None:
 def test_what_cannot_be_known_stays(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     gone = f"aclrtFree [{tmp_path}/gone+0x12] (thread 3) frees [0x10, 0x20)"
     said = "aclrtFree [feed.py:3 in <module>] frees"
+    assert _sim_lines.with_lines(["aclrtFree [/usr/lib/libffi.so.8+0x12]"]) == {
+        "aclrtFree [/usr/lib/libffi.so.8+0x12]": "aclrtFree [through ctypes or another user of libffi]"
+    }
     assert _sim_lines.with_lines([gone, said]) == {
         gone: "aclrtFree [gone+0x12] (thread 3) frees [0x10, 0x20)",
         said: said,

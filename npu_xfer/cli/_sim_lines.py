@@ -41,8 +41,7 @@ def _ask(tool: str, program: str, offsets: Sequence[str]) -> dict[str, str]:
         file, _, line = place.split(" (")[0].rpartition(":")
         if file not in {"", "??"} and line.isdecimal() and line != "0":
             found[offset] = f"{os.path.basename(file)}:{line} in {function.split('(')[0]}"
-        elif function not in {"", "??"}:
-            found[offset] = f"{function.split('(')[0]} in {os.path.basename(program)}+{offset}"
+        # Without a line the function is a guess: in a stripped library the nearest one that is exported.
     return found
 
 
@@ -62,6 +61,8 @@ def with_lines(texts: Iterable[str]) -> dict[str, str]:
 
     def place(match: re.Match[str]) -> str:
         program, offset = match.groups()
+        if os.path.basename(program).startswith("libffi."):
+            return "[through ctypes or another user of libffi]"
         return f"[{known.get((program, offset), f'{os.path.basename(program)}+{offset}')}]"
 
     return {text: _ADDRESS.sub(place, text) for text in texts}
