@@ -180,11 +180,16 @@ int64_t aclsim_faults_fired(int64_t id); /* how often, or -1 for an unknown id *
 int64_t aclsim_clear_faults(void);
 
 /* Findings: what was noticed that would be wrong, slow or lucky on hardware. Kinds: pageable, unaligned,
- * host-as-d2d, source-changed, freed, unordered, stale-handle, in-callback, leak. */
+ * wrong-kind, host-as-d2d, source-changed, freed, unordered, stale-handle, in-callback, leak. A text names
+ * the calls with the places that they were made from, "aclrtMemcpyAsync [/path/program+0x1234]": addr2line -e
+ * /path/program 0x1234 says the line. `npu-xfer sim run` does that by itself. */
 int64_t aclsim_finding_count(const char *name); /* NULL: of all kinds; -1 for an unknown name */
 /* The index-th of the first 32 different texts of a kind. 0; 1 when it was cut; -1 when there is none. */
 int aclsim_finding_text(const char *name, uint32_t index, char *out, size_t n);
 void aclsim_clear_findings(void);
+/* What findings name as the place of this thread's next call, instead of an address; a language without
+ * useful return addresses says its file and line here. Up to 119 characters are kept; NULL: the address. */
+void aclsim_set_site(const char *name);
 
 /* Writes the report now: a JSON object with "simulator", "pid", "profile", "mode", "calls", "copies",
  * "failed_copies", "pageable_copies", "unaligned_copies", "faults_fired", "findings", "leaks" (what is alive)

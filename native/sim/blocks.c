@@ -5,6 +5,7 @@
  * memory.
  */
 #include "sim/blocks.h"
+#include "sim/made.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -66,6 +67,7 @@ static struct sim_block *meta_new(void)
     b->prio = seed;
     b->left = b->right = b->prev = b->next = b->bin_prev = b->bin_next = NULL;
     b->is_free = b->registered = false;
+    b->made = NULL;
     return b;
 }
 
@@ -336,6 +338,7 @@ void *sim_heap_alloc(struct sim_heap *heap, size_t nbytes, size_t pad, uint32_t 
             heap->peak_bytes = heap->nbytes - heap->free_bytes;
         stats.device_blocks++;
         stats.device_bytes += b->extent;
+        b->made = sim_made_here(SIM_MADE_DEVICE_BLOCK, b->extent);
     }
     pthread_mutex_unlock(&mu);
     if (b == NULL)
@@ -371,6 +374,7 @@ void *sim_pinned_alloc(size_t nbytes)
         b->page_bytes = 4096;
         stats.pinned_blocks++;
         stats.pinned_bytes += b->extent;
+        b->made = sim_made_here(SIM_MADE_PINNED_BLOCK, b->extent);
         meta_live(b);
         sim_treap_insert(&pinned_live, b);
     }
@@ -417,6 +421,7 @@ static void take_out(struct sim_block **root, struct sim_block *b)
     sim_treap_remove(root, b);
     if (b->registered)
         return;
+    sim_made_gone(b->made, b->extent);
     if (b->device < 0) {
         stats.pinned_blocks--;
         stats.pinned_bytes -= b->extent;

@@ -8,6 +8,7 @@
  * Invariant: a live group has at least one stream, but for the group of a context.
  */
 #include "sim/sim.h"
+#include "sim/site.h"
 
 #include <stdlib.h>
 
@@ -112,7 +113,7 @@ void sim_called_in_callback(enum sim_fn fn)
 {
     if (forbidden[fn])
         sim_find(SIM_FOUND_IN_CALLBACK, "%s was called in a callback of a stream, where it may deadlock",
-                 sim_fn_name(fn));
+                 sim_site_text(sim_site_here()).text);
 }
 
 /* --- groups; sim.mu held --- */

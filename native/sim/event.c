@@ -5,7 +5,9 @@
  * Invariant: the latest record is complete when done_gen == gen. A destroyed event is still completed by
  *          the record tasks that name it.
  */
+#include "sim/made.h"
 #include "sim/sim.h"
+#include "sim/site.h"
 
 #include <stdlib.h>
 
@@ -48,7 +50,8 @@ aclError sim_event_check(struct sim_event *event)
     if (atomic_load_explicit(&event->magic, memory_order_acquire) == SIM_MAGIC_EVENT)
         return ACL_SUCCESS;
     if (atomic_load_explicit(&event->magic, memory_order_relaxed) == SIM_MAGIC_DEAD)
-        sim_find(SIM_FOUND_STALE_HANDLE, "event %p was used after its destruction", (void *)event);
+        sim_find(SIM_FOUND_STALE_HANDLE, "%s: event %p was used after its destruction",
+                 sim_site_text(sim_site_here()).text, (void *)event);
     /* Before 9.1 the use of a destroyed handle is undefined; see sim_stream_check. */
     return sim_fail(ACL_ERROR_RT_INVALID_HANDLE, "EE1017",
                     "event %p was destroyed or is no event: pass a live one", (void *)event);
@@ -136,6 +139,7 @@ static aclError create(struct sim_thread *self, aclrtEvent *handle, uint32_t fla
         return no_id(ctx->dev);
     }
     atomic_fetch_add(&sim.tally.live_events, 1);
+    event->made = sim_made_here(SIM_MADE_EVENT, 0);
     *handle = event;
     return ACL_SUCCESS;
 }
@@ -172,6 +176,7 @@ aclError aclrtDestroyEvent(aclrtEvent handle)
             sim_event_give_id(event);
         if (event->ipc != NULL)
             sim_ipc_closed(event);
+        sim_made_gone(event->made, 0);
     }
     pthread_mutex_unlock(&sim.mu);
     if (code == 0)

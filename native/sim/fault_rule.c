@@ -255,6 +255,18 @@ static bool parse_entry(const char *text, size_t n_text, struct sim_rule *rule, 
 
 /* --- several entries --- */
 
+/* Puts the entry in front of what is wrong with it. */
+static void name_entry(const char *entry, size_t n_entry, char *why, size_t n_why)
+{
+    enum { SHOWN = 80 };
+    char reason[512];
+
+    while (n_entry != 0 && strchr(" \t\r", entry[n_entry - 1]) != NULL)
+        n_entry--;
+    snprintf(reason, sizeof(reason), "%s", why);
+    snprintf(why, n_why, "in '%.*s': %s", (int)(n_entry < SHOWN ? n_entry : SHOWN), entry, reason);
+}
+
 int sim_rules_parse(const char *text, struct sim_rule *out, int most, char *why, size_t n_why)
 {
     int n = 0;
@@ -273,8 +285,10 @@ int sim_rules_parse(const char *text, struct sim_rule *out, int most, char *why,
                 snprintf(why, n_why, "more than %d %s", most, most == 1 ? "entry" : "entries");
                 return -1;
             }
-            if (!parse_entry(text, n_entry, &out[n], why, n_why))
+            if (!parse_entry(text, n_entry, &out[n], why, n_why)) {
+                name_entry(text + blank, n_entry - blank, why, n_why);
                 return -1;
+            }
             n++;
         }
         text += n_line + (text[n_line] != '\0');

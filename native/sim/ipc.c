@@ -8,6 +8,7 @@
  * Invariant: a record has a ticket, in the order of the calls in all processes; slots[ticket % SLOTS] is at
  *          least the ticket when the record is complete.
  */
+#include "sim/made.h"
 #include "sim/sim.h"
 
 #include <errno.h>
@@ -460,6 +461,7 @@ aclError aclrtIpcOpenEventHandle(aclrtIpcEventHandle handle, aclrtEvent *out)
         return sim_fail(ACL_ERROR_BAD_ALLOC, "EH0001", "no host memory for an event");
     }
     atomic_fetch_add(&sim.tally.live_events, 1);
+    event->made = sim_made_here(SIM_MADE_EVENT, 0);
     *out = event;
     return ACL_SUCCESS;
 }

@@ -5,6 +5,7 @@
  * Invariant: a notify that is set has no waiting stream.
  */
 #include "sim/sim.h"
+#include "sim/site.h"
 
 #include <stdlib.h>
 
@@ -27,7 +28,8 @@ static aclError check(struct sim_notify *notify)
         return sim_fail_null("notify");
     if (atomic_load_explicit(&notify->magic, memory_order_acquire) == SIM_MAGIC_NOTIFY)
         return ACL_SUCCESS;
-    sim_find(SIM_FOUND_STALE_HANDLE, "notify %p was used after its destruction", (void *)notify);
+    sim_find(SIM_FOUND_STALE_HANDLE, "%s: notify %p was used after its destruction",
+             sim_site_text(sim_site_here()).text, (void *)notify);
     return sim_fail(ACL_ERROR_RT_INVALID_HANDLE, "EE1017",
                     "notify %p was destroyed or is no notify: pass a live one", (void *)notify);
 }

@@ -7,6 +7,7 @@
 #include "sim/race.h"
 #include "sim/guard.h"
 #include "sim/sim.h"
+#include "sim/site.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +21,7 @@ struct access {
     uint64_t seq;
     uint32_t tid;
     bool writes;
+    struct sim_site site; /* of the submission */
 };
 
 struct touched { /* a block, and what unobserved tasks do with it */
@@ -312,13 +314,13 @@ static bool overlaps(const struct access *a, const struct access *b)
 static void report(const struct access *old, const struct access *new)
 {
     sim_find(SIM_FOUND_UNORDERED,
-             "task %u of stream %d on device %d (thread %u) %s [0x%zx, 0x%zx) and task %u of stream %d on "
-             "device %d (thread %u) %s [0x%zx, 0x%zx): nothing orders them; let one stream wait for an event "
-             "of the other, or synchronise before the second call",
-             (unsigned)(old->seq & 0xFFFF), old->s->id, old->s->dev->id, old->tid,
-             old->writes ? "writes" : "reads", (size_t)old->low, (size_t)old->high,
-             (unsigned)(new->seq & 0xFFFF), new->s->id, new->s->dev->id, new->tid,
-             new->writes ? "writes" : "reads", (size_t)new->low, (size_t)new->high);
+             "%s, task %u of stream %d on device %d (thread %u), %s [0x%zx, 0x%zx) and %s, task %u of stream "
+             "%d on device %d (thread %u), %s [0x%zx, 0x%zx): nothing orders them; let one stream wait for "
+             "an event of the other, or synchronise before the second call",
+             sim_site_text(old->site).text, (unsigned)(old->seq & 0xFFFF), old->s->id, old->s->dev->id,
+             old->tid, old->writes ? "writes" : "reads", (size_t)old->low, (size_t)old->high,
+             sim_site_text(new->site).text, (unsigned)(new->seq & 0xFFFF), new->s->id, new->s->dev->id,
+             new->tid, new->writes ? "writes" : "reads", (size_t)new->low, (size_t)new->high);
 }
 
 enum { CLEAN = 0, UNFINISHED_WRITE = 1, UNFINISHED_READ = 2 };
@@ -369,8 +371,13 @@ static unsigned touch(struct sim_block *block, uint32_t gen, const struct access
 
 static void submit_copy(struct sim_stream *s, uint64_t seq, const struct sim_task *t)
 {
-    struct access dst = {.low = (uintptr_t)t->copy.dst, .s = s, .seq = seq, .tid = t->tid, .writes = true};
-    struct access src = {.low = (uintptr_t)t->copy.src, .s = s, .seq = seq, .tid = t->tid};
+    struct access dst = {.low = (uintptr_t)t->copy.dst,
+                         .s = s,
+                         .seq = seq,
+                         .tid = t->tid,
+                         .writes = true,
+                         .site = sim_site_here()};
+    struct access src = {.low = (uintptr_t)t->copy.src, .s = s, .seq = seq, .tid = t->tid, .site = dst.site};
     unsigned dst_found, src_found = UNFINISHED_WRITE;
     bool reported = false;
 
@@ -423,12 +430,12 @@ void sim_guard_immediate(struct sim_ref ref, const void *ptr, size_t nbytes, boo
     pthread_mutex_unlock(&mu);
     if (found)
         sim_find(SIM_FOUND_UNORDERED,
-                 "task %u of stream %d on device %d (thread %u) %s [0x%zx, 0x%zx) and thread %u itself %s "
-                 "[0x%zx, 0x%zx) without waiting: synchronise before the call that copies at once",
-                 (unsigned)(old.seq & 0xFFFF), old.s->id, old.s->dev->id, old.tid,
-                 old.writes ? "writes" : "reads", (size_t)old.low, (size_t)old.high,
-                 sim_self != NULL ? sim_self->tid : 0, writes ? "writes" : "reads", (size_t)new.low,
-                 (size_t)new.high);
+                 "%s, task %u of stream %d on device %d (thread %u), %s [0x%zx, 0x%zx) and %s (thread %u) %s "
+                 "[0x%zx, 0x%zx) at once, without waiting: synchronise before that call",
+                 sim_site_text(old.site).text, (unsigned)(old.seq & 0xFFFF), old.s->id, old.s->dev->id,
+                 old.tid, old.writes ? "writes" : "reads", (size_t)old.low, (size_t)old.high,
+                 sim_site_text(sim_site_here()).text, sim_self != NULL ? sim_self->tid : 0,
+                 writes ? "writes" : "reads", (size_t)new.low, (size_t)new.high);
 }
 
 /* --- free --- */
@@ -447,10 +454,13 @@ void sim_guard_free(struct sim_block *block)
     t->n = 0;
     pthread_mutex_unlock(&mu);
     if (n != 0)
-        sim_find(SIM_FOUND_FREED,
-                 "thread %u frees %s memory 0x%zx, which task %u of stream %d on device %d (thread %u) %s at "
-                 "[0x%zx, 0x%zx), and no host thread knows that it ended (%u such uses); synchronise first",
-                 sim_self != NULL ? sim_self->tid : 0, block->device < 0 ? "pinned host" : "device",
-                 (size_t)block->base, (unsigned)(first.seq & 0xFFFF), first.s->id, first.s->dev->id,
-                 first.tid, first.writes ? "writes" : "reads", (size_t)first.low, (size_t)first.high, n);
+        sim_find(
+            SIM_FOUND_FREED,
+            "%s (thread %u) frees %s memory 0x%zx, which %s, task %u of stream %d on device %d (thread %u), "
+            "%s at [0x%zx, 0x%zx), and no host thread knows that it ended; synchronise first (tasks like "
+            "this: %u)",
+            sim_site_text(sim_site_here()).text, sim_self != NULL ? sim_self->tid : 0,
+            block->device < 0 ? "pinned host" : "device", (size_t)block->base, sim_site_text(first.site).text,
+            (unsigned)(first.seq & 0xFFFF), first.s->id, first.s->dev->id, first.tid,
+            first.writes ? "writes" : "reads", (size_t)first.low, (size_t)first.high, n);
 }

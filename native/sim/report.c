@@ -5,6 +5,7 @@
  * Owns:    nothing.
  * Invariant: a report appears under its final name complete or not at all.
  */
+#include "sim/made.h"
 #include "sim/sim.h"
 
 #include <errno.h>
@@ -72,7 +73,7 @@ static void put_findings(FILE *out)
     for (int kind = 0; kind < SIM_N_FOUND; kind++) {
         const char *name = sim_finding_name((enum sim_finding)kind);
         int64_t count = aclsim_finding_count(name);
-        char text[512];
+        char text[640]; /* as long as any finding's */
 
         if (count == 0)
             continue;
@@ -126,7 +127,8 @@ static void put_report(FILE *out)
     put_findings(out);
     put_leaks(out, &c);
     if (mode == ACLSIM_VIRTUAL)
-        fprintf(out, ",\n  \"virtual_ns\": %llu", (unsigned long long)sim_now_ns());
+        fprintf(out, ",\n  \"virtual_ns\": %llu",
+                (unsigned long long)(sim_now_ns() - SIM_VIRTUAL_START)); /* time that passed */
     fputs("\n}\n", out);
 }
 
@@ -193,23 +195,6 @@ static bool taken(const char *path)
            (info.st_mtim.tv_sec == start_time.tv_sec && info.st_mtim.tv_nsec >= start_time.tv_nsec);
 }
 
-static void find_leaks(void)
-{
-    struct aclsim_counters c;
-
-    aclsim_counters(&c);
-    if (c.live_streams != 0)
-        sim_find(SIM_FOUND_LEAK, "%llu streams were not destroyed", (unsigned long long)c.live_streams);
-    if (c.live_events != 0)
-        sim_find(SIM_FOUND_LEAK, "%llu events were not destroyed", (unsigned long long)c.live_events);
-    if (c.live_device_blocks != 0)
-        sim_find(SIM_FOUND_LEAK, "%llu device blocks with %llu bytes were not freed",
-                 (unsigned long long)c.live_device_blocks, (unsigned long long)c.live_device_bytes);
-    if (c.live_pinned_blocks != 0)
-        sim_find(SIM_FOUND_LEAK, "%llu page-locked blocks with %llu bytes were not freed",
-                 (unsigned long long)c.live_pinned_blocks, (unsigned long long)c.live_pinned_bytes);
-}
-
 static void at_end(void)
 {
     char path[MAX_PATH + 16];
@@ -217,7 +202,7 @@ static void at_end(void)
     /* A child that only forked and left did not use the simulator; locks may be held for ever in it, too. */
     if (getpid() != start_pid && own_calls() == calls_at_fork)
         return;
-    find_leaks();
+    sim_made_find_leaks();
     if (report_path[0] == '\0')
         return;
     strcpy(path, report_path);

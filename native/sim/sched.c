@@ -6,6 +6,7 @@
  * Invariant: a stream with unfinished tasks is running on an engine, or queued for one, or in the list of
  *          what its front waits for, or paused, or in sim.work. sim.work is empty when sim.mu is unlocked.
  */
+#include "sim/made.h"
 #include "sim/sim.h"
 
 #include <stdlib.h>
@@ -304,6 +305,7 @@ struct sim_stream *sim_stream_new(struct sim_context *ctx, uint32_t flags, bool 
     if (!is_default) {
         dev->n_streams++;
         atomic_fetch_add(&sim.tally.live_streams, 1);
+        s->made = sim_made_here(SIM_MADE_STREAM, 0);
     }
     atomic_store_explicit(&s->magic, SIM_MAGIC_STREAM, memory_order_release);
     return s;
@@ -365,6 +367,7 @@ void sim_stream_close(struct sim_stream *s, bool force)
     if (!s->is_default) {
         dev->n_streams--;
         atomic_fetch_sub(&sim.tally.live_streams, 1);
+        sim_made_gone(s->made, 0);
     }
     dev->ids[s->id / 64] &= ~(UINT64_C(1) << (s->id % 64));
     free(s->ring);

@@ -19,14 +19,19 @@ static char visible_text[256];
 static char visible_fault[512];
 static char link_text[512];
 
-static void env_refuse(const char *name, const char *value, const char *accepted)
+static void env_refuse_as(const char *name, const char *value, const char *between, const char *text)
 {
     char line[sizeof(env_fault)];
 
-    snprintf(line, sizeof(line), "aclsim: %s=%.160s is not valid; accepted: %s", name, value, accepted);
+    snprintf(line, sizeof(line), "aclsim: %s=%.160s is not valid%s%s", name, value, between, text);
     fprintf(stderr, "%s\n", line);
     if (env_fault[0] == '\0')
         memcpy(env_fault, line, sizeof(line));
+}
+
+static void env_refuse(const char *name, const char *value, const char *accepted)
+{
+    env_refuse_as(name, value, "; accepted: ", accepted);
 }
 
 const char *sim_settings_fault(void)
@@ -255,7 +260,7 @@ static void read_others(void)
         sim_ask_strict(true);
     text = env_value("ACLSIM_FAULTS");
     if (text != NULL && sim_config_faults(text) != 0)
-        env_refuse("ACLSIM_FAULTS", text, aclsim_fault_error());
+        env_refuse_as("ACLSIM_FAULTS", text, ": ", aclsim_fault_error());
 }
 
 void sim_settings_read(void)

@@ -182,6 +182,7 @@ struct sim_stream {
     aclError end_code;              /* of that copy */
     uint64_t end_ns;                /* of that copy */
     struct sim_guard *guard;        /* race.c; NULL: nothing noted yet */
+    struct sim_made *made;          /* where it was created; NULL: with its context */
     struct sim_stream *prev, *next; /* the device's live streams */
     struct sim_stream *grave_next;
 };
@@ -258,6 +259,7 @@ struct sim_event {
     uint64_t stamp_ns;
     struct sim_stream *blocked; /* streams that wait for any record, by dep_next */
     struct sim_order *order;    /* race.c: what the latest record comes after */
+    struct sim_made *made;      /* where it was created */
     struct sim_event *grave_next;
 };
 
@@ -291,8 +293,11 @@ struct sim_thread {
     struct sim_thread *next;
     uint32_t tid;
     uint32_t last_task_id;
-    uint32_t in_callback; /* stream callbacks that this thread runs */
-    enum sim_fn fn;       /* the latest call, for the log */
+    uint32_t in_callback;   /* stream callbacks that this thread runs */
+    enum sim_fn fn;         /* the latest call, for the log */
+    const void *from;       /* where it returns to, for findings; see site.h */
+    const char *place;      /* what aclsim_set_site said about it, or NULL */
+    const char *next_place; /* about the next call */
     struct sim_context *ctx;
     uint32_t clock_epoch; /* clock.c */
     uint32_t n_polls;     /* adversarial: queries of no stream in particular */
@@ -311,12 +316,15 @@ void sim_worker_start(void *(*entry)(void *), void *arg);
 void sim_called_in_callback(enum sim_fn fn); /* callback.c: a finding when the documents forbid it */
 extern _Thread_local struct sim_thread *sim_self __attribute__((visibility("hidden")));
 
-static inline struct sim_thread *sim_enter(enum sim_fn fn)
+static inline struct sim_thread *sim_enter(enum sim_fn fn, const void *from)
 {
     struct sim_thread *self = sim_self != NULL ? sim_self : sim_thread_slow();
     atomic_ullong *count = &self->calls[fn];
 
     self->fn = fn;
+    self->from = from;
+    self->place = self->next_place;
+    self->next_place = NULL;
     atomic_store_explicit(count, atomic_load_explicit(count, memory_order_relaxed) + 1, memory_order_relaxed);
     if (self->in_callback != 0)
         sim_called_in_callback(fn);
@@ -324,8 +332,8 @@ static inline struct sim_thread *sim_enter(enum sim_fn fn)
 }
 
 /* Counts the call and names the calling thread's record self. */
-#define SIM_COUNT(name)                                       \
-    struct sim_thread *const self = sim_enter(SIM_FN_##name); \
+#define SIM_COUNT(name)                                                                    \
+    struct sim_thread *const self = sim_enter(SIM_FN_##name, __builtin_return_address(0)); \
     (void)self
 
 /* Which functions the simulated release does not have yet (profile.c); changes with the profile only. */

@@ -4,6 +4,7 @@
  * Invariant: a stream may be queried and synchronised from any context, but changed only from its own.
  */
 #include "sim/sim.h"
+#include "sim/site.h"
 
 /* The runtime reports success for these at once; something else than the host schedules them. */
 enum {
@@ -18,7 +19,8 @@ aclError sim_stream_check(struct sim_stream *s)
     /* Before 9.1 the use of a destroyed handle is undefined; a defined code is what a program can be tested
      * with. */
     if (atomic_load_explicit(&s->magic, memory_order_relaxed) == SIM_MAGIC_DEAD)
-        sim_find(SIM_FOUND_STALE_HANDLE, "stream %p was used after its destruction", (void *)s);
+        sim_find(SIM_FOUND_STALE_HANDLE, "%s: stream %p was used after its destruction",
+                 sim_site_text(sim_site_here()).text, (void *)s);
     return sim_fail(
         ACL_ERROR_RT_INVALID_HANDLE, "EE1017",
         "stream %p was destroyed or is no stream: pass a live one, or null for the default stream",

@@ -89,6 +89,7 @@ _FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
         (ctypes.c_char_p, ctypes.c_uint32, ctypes.c_char_p, ctypes.c_size_t),
     ),
     "aclsim_clear_findings": (None, ()),
+    "aclsim_set_site": (None, (ctypes.c_char_p,)),
     "aclsim_write_report": (ctypes.c_int, (ctypes.c_char_p,)),
     "aclsim_call_count": (ctypes.c_int64, (ctypes.c_char_p, ctypes.c_uint64)),
     "aclsim_counters": (None, (ctypes.POINTER(CCounters),)),

@@ -31,6 +31,7 @@ __all__ = [
 FINDING_KINDS = (
     "pageable",
     "unaligned",
+    "wrong-kind",
     "host-as-d2d",
     "source-changed",
     "freed",
