@@ -172,6 +172,22 @@ static struct sim_stream **snapshot(struct sim_device *dev, uint32_t *count, uin
     return streams;
 }
 
+/* What is submitted meanwhile is not waited for, nor what an abort drops. */
+void sim_device_drain(struct sim_device *dev)
+{
+    struct sim_stream **streams;
+    uint64_t *targets;
+    uint32_t n;
+
+    pthread_mutex_lock(&sim.mu);
+    streams = snapshot(dev, &n, &targets);
+    for (uint32_t i = 0; i < n; i++) /* also tells the guards that the host knows */
+        (void)sim_stream_wait(streams[i], targets[i], SIM_FOREVER);
+    pthread_mutex_unlock(&sim.mu);
+    free(streams);
+    free(targets);
+}
+
 /* Errors of the streams are taken along; a stream that is late ends the wait, the others keep theirs. */
 static aclError synchronize(struct sim_thread *self, uint64_t deadline_ns)
 {
@@ -188,8 +204,21 @@ static aclError synchronize(struct sim_thread *self, uint64_t deadline_ns)
     streams = snapshot(ctx->dev, &n, &targets);
     for (uint32_t i = 0; i < n; i++) {
         struct sim_failure failure;
+        uint32_t aborts = sim_stream_aborts(streams[i]);
+        bool in_time = sim_stream_wait(streams[i], targets[i], deadline_ns);
 
-        if (!sim_stream_wait(streams[i], targets[i], deadline_ns)) {
+        if (streams[i]->aborting != 0 || sim_stream_aborts(streams[i]) != aborts) {
+            aclError dropped;
+
+            pthread_mutex_unlock(&sim.mu);
+            dropped = sim_stream_aborted(streams[i], aborts, targets[i]);
+            pthread_mutex_lock(&sim.mu);
+            if (dropped != 0) { /* nothing of it is left to wait for */
+                code = dropped;
+                continue;
+            }
+        }
+        if (!in_time) {
             late = streams[i];
             break;
         }

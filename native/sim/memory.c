@@ -180,33 +180,15 @@ aclError aclrtFreeHost(void *host_ptr)
     return free_block(host_ptr, true);
 }
 
-/* Waits for what the device's streams have now. A failure stays for the synchronisation of its stream. */
-static void drain(struct sim_device *dev)
-{
-    uint64_t tail;
-    bool waited = true;
-
-    pthread_mutex_lock(&sim.mu);
-    while (waited) { /* the list may change while a wait lets go of sim.mu */
-        waited = false;
-        for (struct sim_stream *s = dev->streams; s != NULL && !waited; s = s->next) {
-            tail = atomic_load_explicit(&s->tail, memory_order_relaxed);
-            waited = atomic_load_explicit(&s->done, memory_order_relaxed) != tail;
-            sim_stream_wait(s, tail, SIM_FOREVER); /* also tells who asks that the host knows */
-        }
-    }
-    pthread_mutex_unlock(&sim.mu);
-}
-
 static aclError free_after_drain(struct sim_thread *self, void *ptr, bool pinned)
 {
     struct sim_context *ctx = sim_current(self);
     struct sim_found found;
 
     if (ptr != NULL && ctx != NULL && !pinned && sim_block_find(ptr, &found) && found.device >= 0)
-        drain(&sim.dev[found.device]);
+        sim_device_drain(&sim.dev[found.device]);
     else if (ptr != NULL && ctx != NULL)
-        drain(ctx->dev);
+        sim_device_drain(ctx->dev);
     return free_block(ptr, pinned);
 }
 
