@@ -13,7 +13,7 @@ enum { MODE_MASK = 1, MAX_ABORT_MS = 36 * 60 * 1000 };
 /* --- failure modes --- */
 
 /* In STOP mode the first failure drops what the context's streams still have. The failed one drops its rest
- * when it is advanced, as does one that runs when its turn ends. */
+ * when it is advanced, as does one that runs when its turn ends, and one whose tasks are being finished. */
 static void halt(struct sim_context *ctx, const struct sim_stream *failed)
 {
     struct sim_stream *s = ctx->dev->streams;
@@ -21,7 +21,7 @@ static void halt(struct sim_context *ctx, const struct sim_stream *failed)
     while (s != NULL) {
         struct sim_stream *next = s->next;
 
-        if (s->ctx == ctx && !s->running && s != failed)
+        if (s->ctx == ctx && !s->running && !s->busy && s != failed)
             sim_stream_drop(s);
         s = next;
     }

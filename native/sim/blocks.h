@@ -20,10 +20,10 @@
 
 struct sim_block {
     uintptr_t base;
-    size_t nbytes;   /* what copies may touch */
-    size_t extent;   /* what it occupies */
-    ptrdiff_t delta; /* from the address that callers know to the one where the bytes are */
-    int32_t device;  /* -1: pinned host memory */
+    size_t nbytes;          /* what copies may touch */
+    size_t extent;          /* what it occupies */
+    ptrdiff_t delta;        /* from the address that callers know to the one where the bytes are */
+    _Atomic int32_t device; /* -1: pinned host memory; may be read of a block that is freed meanwhile */
     bool is_free;
     bool registered; /* the program's own memory, pinned by aclrtHostRegister */
     uint32_t page_bytes;

@@ -3,8 +3,8 @@
  * Threads: callbacks run on the thread inside aclrtProcessReport, and host functions on one thread for each
  *          context, started with its first one; it ends with the context.
  * Locks:   sim.mu, never held while a callback runs.
- * Owns:    the groups, for the life of the process, and the entries: by the task until its turn in the
- *          stream, then by the group's queue, then by the thread that runs it.
+ * Owns:    the groups, until the last thread has left a dead one, and the entries: by the task until
+ *          its turn in the stream, then by the group's queue, then by the thread that runs it.
  * Invariant: a live group has at least one stream, but for the group of a context.
  */
 #include "sim/sim.h"
@@ -29,6 +29,7 @@ struct sim_group {
     struct sim_device *dev;
     struct sim_context *host_of; /* NULL: of a thread of the program */
     uint32_t n_streams;
+    uint32_t n_users; /* threads that wait for it or run its callbacks */
     bool dead;
     struct sim_callback *head, *tail;
     uint32_t n_queued;
@@ -37,7 +38,7 @@ struct sim_group {
     struct sim_group *next;
 };
 
-static struct sim_group *groups; /* all of them, dead ones too */
+static struct sim_group *groups; /* all of them, dead ones with users too */
 static uint32_t n_live;          /* of those with a thread of the program */
 
 /* --- what a callback must not call --- */
@@ -140,6 +141,26 @@ static struct sim_group *group_new(struct sim_device *dev, uint64_t thread)
     return g;
 }
 
+/* Nobody will run what a dead group still has. */
+static void bury(struct sim_group *g)
+{
+    struct sim_group **at = &groups;
+
+    if (!g->dead || g->n_users != 0 || g->n_streams != 0)
+        return;
+    while (*at != g)
+        at = &(*at)->next;
+    *at = g->next;
+    while (g->head != NULL) {
+        struct sim_callback *c = g->head;
+
+        g->head = c->next;
+        free(c);
+    }
+    pthread_cond_destroy(&g->cv);
+    free(g);
+}
+
 /* Callbacks of s that wait in its group's queue are dropped: all, or those whose task is not finished. */
 static void unqueue(struct sim_stream *s, bool all)
 {
@@ -171,12 +192,15 @@ static void leave(struct sim_stream *s)
 
     s->group = NULL;
     g->n_streams--;
-    if (g->host_of != NULL || g->n_streams > 0)
+    if (g->n_streams > 0)
         return;
-    g->dead = true;
-    n_live--;
+    if (g->host_of == NULL) {
+        g->dead = true;
+        n_live--;
+    }
     pthread_cond_broadcast(&g->cv);
     sim_drive_wake();
+    bury(g);
 }
 
 void sim_callback_forget(struct sim_stream *s)
@@ -358,11 +382,10 @@ aclError aclrtUnSubscribeReport(uint64_t thread, aclrtStream stream)
         bool blocked = s->dep_list == &s->group->blocked;
 
         unqueue(s, true);
+        if (blocked)
+            sim_stream_release(s); /* out of the group's list, while there is a group */
         leave(s);
-        if (blocked) {
-            sim_stream_release(s);
-            sim_sched_run();
-        }
+        sim_sched_run();
     }
     pthread_mutex_unlock(&sim.mu);
     if (by_host)
@@ -461,12 +484,18 @@ aclError aclrtProcessReport(int32_t timeout_ms)
     pthread_mutex_lock(&sim.mu);
     g = find((uint64_t)(uintptr_t)pthread_self());
     if (g != NULL)
+        g->n_users++;
+    if (g != NULL)
         (void)sim_drive_wait(has_report, g, NULL, &g->cv, deadline_ns);
     live = g != NULL && !g->dead;
     if (live)
         n = g->n_queued;
     for (uint32_t i = 0; i < n && g->n_queued != 0; i++) /* a callback that unsubscribes empties the queue */
         run(self, g);
+    if (g != NULL) {
+        g->n_users--;
+        bury(g);
+    }
     pthread_mutex_unlock(&sim.mu);
     if (!live)
         return sim_fail_quiet(ACL_ERROR_RT_THREAD_SUBSCRIBE);
@@ -481,12 +510,14 @@ static void *host_main(void *arg)
     struct sim_thread *self = sim_self != NULL ? sim_self : sim_thread_slow(); /* without a context */
 
     pthread_mutex_lock(&sim.mu);
-    while (!g->dead || g->n_queued != 0) {
+    while (!g->dead || g->n_queued != 0 || g->n_streams != 0) { /* a stream may be closing elsewhere */
         if (g->n_queued != 0)
             run(self, g);
         else
             (void)sim_cond_wait_until(&g->cv, SIM_FOREVER);
     }
+    g->n_users--;
+    bury(g);
     pthread_mutex_unlock(&sim.mu);
     return NULL;
 }
@@ -498,13 +529,14 @@ static aclError bind_host(struct sim_stream *s)
 
     if (s->group != NULL)
         return s->group->host_of != NULL ? ACL_SUCCESS : ACL_ERROR_RT_STREAM_SUBSCRIBE;
-    if (s->closing)
-        return ACL_SUCCESS; /* the submission says so */
+    if (s->closing || atomic_load_explicit(&ctx->magic, memory_order_relaxed) != SIM_MAGIC_CONTEXT)
+        return ACL_SUCCESS; /* the submission says so, or nobody is left to run it */
     if (ctx->host == NULL) {
         ctx->host = group_new(ctx->dev, 0);
         if (ctx->host == NULL)
             return ACL_ERROR_RT_MEMORY_ALLOCATION;
         ctx->host->host_of = ctx;
+        ctx->host->n_users = 1; /* the thread */
         sim_worker_start(host_main, ctx->host);
     }
     s->group = ctx->host;

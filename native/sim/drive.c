@@ -187,8 +187,8 @@ static bool wait_adversarial(bool (*over)(void *arg), void *arg, struct sim_stre
             if (result == SIM_STEP_LATER)
                 known = false; /* it hangs on a callback, a notify, a value: anything may be what helps */
         }
-        if (!known && !quiet && now + IDLE_NS < until)
-            until = now + IDLE_NS;
+        if (!known && !quiet) /* also a wait that is shorter than IDLE_NS runs something before its end */
+            until = now + (deadline_ns - now > 2 * (uint64_t)IDLE_NS ? IDLE_NS : (deadline_ns - now) / 2);
         quiet = !idle(until);
         known = need != NULL && (known || !quiet);
     }

@@ -97,16 +97,18 @@ static aclError no_id(const struct sim_device *dev)
 
 struct sim_event *sim_event_new(struct sim_context *ctx, uint32_t flags, enum sim_event_mode mode)
 {
-    struct sim_event *event = calloc(1, sizeof(*event));
+    struct sim_event *event;
 
+    pthread_mutex_lock(&sim.mu);
+    event = sim_event_shell();
+    pthread_mutex_unlock(&sim.mu);
     if (event == NULL)
         return NULL;
     event->mode = (uint8_t)mode;
     event->flags = flags;
     event->dev = ctx->dev;
     event->ctx = ctx;
-    event->id = -1;
-    atomic_init(&event->magic, SIM_MAGIC_EVENT);
+    atomic_store_explicit(&event->magic, SIM_MAGIC_EVENT, memory_order_release);
     return event;
 }
 
@@ -129,15 +131,13 @@ static aclError create(struct sim_thread *self, aclrtEvent *handle, uint32_t fla
     pthread_mutex_lock(&sim.mu);
     if (mode == SIM_EVENT_FLAG && sim_event_needs_id(event))
         code = sim_event_take_id(event);
-    if (code == 0) {
-        event->grave_next = sim.dead_events; /* listed from the start, so that it is always reachable */
-        sim.dead_events = event;
+    if (code != 0) {
+        atomic_store_explicit(&event->magic, SIM_MAGIC_DEAD, memory_order_release);
+        sim_event_bury(event);
     }
     pthread_mutex_unlock(&sim.mu);
-    if (code != 0) {
-        free(event);
+    if (code != 0)
         return no_id(ctx->dev);
-    }
     atomic_fetch_add(&sim.tally.live_events, 1);
     event->made = sim_made_here(SIM_MADE_EVENT, 0);
     *handle = event;
@@ -177,6 +177,7 @@ aclError aclrtDestroyEvent(aclrtEvent handle)
         if (event->ipc != NULL)
             sim_ipc_closed(event);
         sim_made_gone(event->made, 0);
+        sim_event_bury(event);
     }
     pthread_mutex_unlock(&sim.mu);
     if (code == 0)

@@ -51,13 +51,15 @@ aclError sim_event_take_id(struct sim_event *event)
 
     if (event->holds_id)
         return ACL_SUCCESS;
-    while (!take(dev, &event->id)) {
+    while (!event->holds_id && !take(dev, &event->id)) {
         if (event->mode == SIM_EVENT_FLAG || dev->n_hw_pending == 0)
             return ACL_ERROR_RT_NO_EVENT_RESOURCE;
         dev->n_id_waits++;
         (void)sim_drive_wait(has_id, dev, NULL, &dev->event_cv, SIM_FOREVER);
         dev->n_id_waits--;
     }
+    if (event->holds_id)
+        return ACL_SUCCESS; /* another thread that records the same event was first */
     event->holds_id = true;
     dev->n_hw_pending += event->mode != SIM_EVENT_FLAG;
     return ACL_SUCCESS;

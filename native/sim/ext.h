@@ -98,6 +98,8 @@ int sim_ipc_wait(struct sim_thread *self, struct sim_event *event, struct sim_st
 bool sim_ipc_complete(struct sim_event *event);                          /* without sim.mu */
 bool sim_ipc_synchronize(struct sim_event *event, uint64_t deadline_ns); /* without sim.mu; false: late */
 void sim_ipc_closed(struct sim_event *event);                            /* the handle is dead */
+bool sim_ipc_idle(const struct sim_ipc *ipc);                            /* closed, and nobody uses it */
+void sim_ipc_free(struct sim_ipc *ipc);
 
 /* --- statecb.c: callbacks on creation and destruction of streams; without sim.mu --- */
 

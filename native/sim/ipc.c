@@ -156,6 +156,12 @@ static struct sim_ipc *ipc_of(struct sim_event *event)
     return event->ipc;
 }
 
+/* sim.mu held: destroyed by another thread since the checks of the call. */
+static bool is_gone(struct sim_event *event)
+{
+    return atomic_load_explicit(&event->magic, memory_order_relaxed) != SIM_MAGIC_EVENT;
+}
+
 static void unuse(struct sim_ipc *ipc)
 {
     if (--ipc->n_users == 0 && ipc->closed) {
@@ -173,6 +179,21 @@ void sim_ipc_closed(struct sim_event *event)
     ipc->closed = true;
     ipc->n_users++;
     unuse(ipc);
+}
+
+bool sim_ipc_idle(const struct sim_ipc *ipc)
+{
+    return ipc->closed && ipc->n_users == 0;
+}
+
+void sim_ipc_free(struct sim_ipc *ipc)
+{
+    struct sim_ipc **at = &all;
+
+    while (*at != ipc)
+        at = &(*at)->next;
+    *at = ipc->next;
+    free(ipc);
 }
 
 static aclError no_page(void)
@@ -265,11 +286,14 @@ static aclError submit(struct sim_thread *self, struct sim_event *event, struct 
     struct sim_ipc *ipc;
     struct sim_task *t = NULL;
     uint64_t ticket = 0;
-    bool nothing;
+    bool nothing = false, gone;
 
     sim_spend_submit(s->dev);
     pthread_mutex_lock(&sim.mu);
-    ipc = ipc_of(event);
+    gone = is_gone(event);
+    ipc = gone ? NULL : ipc_of(event);
+    if (ipc != NULL)
+        ipc->n_users++; /* the submission unlocks while the queue is full, and the event may end meanwhile */
     if (ipc != NULL && kind == SIM_IPC_WAIT)
         ticket = atomic_load_explicit(&ipc->map->tickets, memory_order_acquire);
     nothing = ipc != NULL && kind == SIM_IPC_WAIT && ticket_over(ipc, ticket);
@@ -284,7 +308,11 @@ static aclError submit(struct sim_thread *self, struct sim_event *event, struct 
         ipc->n_users++;
         sim_submit_commit(self, s);
     }
+    if (ipc != NULL)
+        unuse(ipc);
     pthread_mutex_unlock(&sim.mu);
+    if (gone)
+        return sim_event_check(event);
     if (ipc == NULL)
         return no_page();
     return nothing || t != NULL ? ACL_SUCCESS : sim_closed_meanwhile(s);
@@ -341,7 +369,7 @@ static bool goal_over(void *arg)
 /* The record may be this process's own work, which its threads execute; a slice at a time, for it may not. */
 static bool drive(struct sim_ipc *ipc, uint64_t ticket)
 {
-    enum { SLICE_NS = 1000000 };
+    enum { SLICE_NS = 4000000 };
     struct ipc_goal goal = {ipc, ticket};
     bool over;
 
@@ -391,6 +419,7 @@ aclError aclrtIpcGetEventHandle(aclrtEvent handle, aclrtIpcEventHandle *out)
     struct sim_event *event = handle;
     struct handle inside = {.tag = TAG};
     struct sim_ipc *ipc;
+    bool gone;
     aclError code;
 
     if (out == NULL)
@@ -406,12 +435,15 @@ aclError aclrtIpcGetEventHandle(aclrtEvent handle, aclrtIpcEventHandle *out)
         return sim_fail(ACL_ERROR_RT_PARAM_INVALID, "EE1006",
                         "event flag 0x%x, expected value: ACL_EVENT_IPC", event->flags);
     pthread_mutex_lock(&sim.mu);
-    ipc = ipc_of(event);
+    gone = is_gone(event);
+    ipc = gone ? NULL : ipc_of(event);
     if (ipc != NULL)
         inside.key = ipc->map->key;
     if (ipc != NULL)
         memcpy(inside.name, ipc->name, NAME_BYTES);
     pthread_mutex_unlock(&sim.mu);
+    if (gone)
+        return sim_event_check(event);
     if (ipc == NULL)
         return no_page();
     memset(out, 0, sizeof(*out));
@@ -432,6 +464,7 @@ aclError aclrtIpcOpenEventHandle(aclrtIpcEventHandle handle, aclrtEvent *out)
     struct sim_context *ctx;
     struct sim_event *event;
     struct shared *map;
+    bool made;
 
     if (out == NULL)
         return sim_fail_null("event");
@@ -450,13 +483,13 @@ aclError aclrtIpcOpenEventHandle(aclrtIpcEventHandle handle, aclrtEvent *out)
     pthread_mutex_lock(&sim.mu);
     if (event != NULL)
         event->ipc = ipc_new(map, inside.name, -1);
-    if (event != NULL && event->ipc != NULL) {
-        event->grave_next = sim.dead_events;
-        sim.dead_events = event;
+    made = event != NULL && event->ipc != NULL;
+    if (event != NULL && !made) {
+        atomic_store_explicit(&event->magic, SIM_MAGIC_DEAD, memory_order_release);
+        sim_event_bury(event);
     }
     pthread_mutex_unlock(&sim.mu);
-    if (event == NULL || event->ipc == NULL) {
-        free(event);
+    if (!made) {
         munmap(map, sizeof(*map));
         return sim_fail(ACL_ERROR_BAD_ALLOC, "EH0001", "no host memory for an event");
     }

@@ -79,8 +79,10 @@ size_t sim_rows_span(size_t pitch, size_t width, size_t height)
 
 static bool reaches(const struct sim_device *dev, struct sim_ref ref)
 {
-    return ref.block->device == dev->id || !sim_profile.needs_peer_access ||
-           sim_peer_enabled(dev->id, ref.block->device);
+    int32_t device = ref.block->device; /* -1: freed meanwhile, and another's; the copy itself finds out */
+
+    return device < 0 || device == dev->id || !sim_profile.needs_peer_access ||
+           sim_peer_enabled(dev->id, device);
 }
 
 bool sim_copy_reaches(const struct sim_device *dev, const struct sim_copy *c)

@@ -336,8 +336,16 @@ static unsigned compare(struct touched *t, const struct access *new, bool *repor
     for (uint32_t i = 0; i < t->n; i++) {
         struct access *old = &t->at[i];
 
+        bool again =
+            old->s == new->s && old->low == new->low && old->high == new->high && old->writes == new->writes;
+
         if (old->seq < observed(old->s))
             continue;
+        if (again) { /* whatever comes after the new one comes after this one, too */
+            if (old->seq >= atomic_load_explicit(&old->s->done, memory_order_relaxed))
+                found |= old->writes ? UNFINISHED_WRITE : UNFINISHED_READ;
+            continue;
+        }
         t->at[kept] = *old;
         old = &t->at[kept++];
         if (!overlaps(old, new))

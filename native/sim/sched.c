@@ -135,7 +135,7 @@ static void stamp_record(struct sim_stream *s, struct sim_task *t)
         t->when = sim_now_ns();
 }
 
-static void advance(struct sim_stream *s)
+static void finish_fronts(struct sim_stream *s)
 {
     while (!s->running && !s->queued && s->dep_list == NULL && done_of(s) != tail_of(s)) {
         struct sim_task *t = &s->ring[done_of(s) & SIM_RING_MASK];
@@ -164,6 +164,15 @@ static void advance(struct sim_stream *s)
             stamp_record(s, t);
         sim_stream_publish(s, done_of(s) + 1);
     }
+}
+
+static void advance(struct sim_stream *s)
+{
+    if (s->busy)
+        return; /* whoever finishes its tasks goes on with it */
+    s->busy = true;
+    finish_fronts(s);
+    s->busy = false;
 }
 
 void sim_sched_run(void)
@@ -280,7 +289,7 @@ void sim_stream_spin(struct sim_stream *s, uint64_t target)
 struct sim_stream *sim_stream_new(struct sim_context *ctx, uint32_t flags, bool is_default)
 {
     struct sim_device *dev = ctx->dev;
-    struct sim_stream *s = calloc(1, sizeof(*s));
+    struct sim_stream *s = sim_stream_shell();
 
     if (s == NULL)
         return NULL;
@@ -288,16 +297,14 @@ struct sim_stream *sim_stream_new(struct sim_context *ctx, uint32_t flags, bool 
     s->id = s->ring != NULL ? id_take(dev) : -1;
     if (s->id < 0) {
         free(s->ring);
-        free(s);
+        s->ring = NULL;
+        sim_stream_bury(s);
         return NULL;
     }
     s->ctx = ctx;
     s->dev = dev;
     s->flags = flags;
     s->is_default = is_default;
-    s->wake_at = UINT64_MAX;
-    s->slot = SIM_NOT_READY;
-    sim_cond_init(&s->cv);
     s->next = dev->streams;
     if (s->next != NULL)
         s->next->prev = s;
@@ -326,7 +333,9 @@ void sim_stream_drop(struct sim_stream *s)
     if (s->dep_list != NULL)
         sim_stream_undepend(s);
     sim_ext_forget(s);
+    s->busy = true;
     sim_stream_publish(s, tail_of(s));
+    s->busy = false;
     sim_sched_run();
 }
 
@@ -372,6 +381,5 @@ void sim_stream_close(struct sim_stream *s, bool force)
     dev->ids[s->id / 64] &= ~(UINT64_C(1) << (s->id % 64));
     free(s->ring);
     s->ring = NULL;
-    s->grave_next = sim.dead_streams;
-    sim.dead_streams = s;
+    sim_stream_bury(s);
 }

@@ -8,7 +8,8 @@
  * error.c, exception.c, named.c and devlimit.c. Bytes move and callbacks run with no lock held
  *          (guard_bytes.c says where not).
  * Owns:    everything that a handle points to, for the life of the process: a destroyed object keeps its
- *          memory with another magic, so that a stale handle is recognised and never aliases a new object.
+ *          memory with another magic, so that a stale handle is recognised. Streams and events are used again
+ *          after many more were destroyed; see grave.c.
  * Invariant: per stream, done <= tail <= done + queue depth; tasks [done, tail) are the unfinished ones and
  *          finish in order.
  */
@@ -148,6 +149,7 @@ struct sim_stream {
     atomic_bool told; /* the state callbacks know that it is being destroyed */
     bool is_default;
     bool running; /* an engine executes its front tasks */
+    bool busy;    /* a caller up the stack is finishing its tasks: nobody may drop them */
     bool queued;  /* in an engine's ready list */
     bool closing;
     struct sim_context *ctx;
@@ -261,6 +263,7 @@ struct sim_event {
     struct sim_order *order;    /* race.c: what the latest record comes after */
     struct sim_made *made;      /* where it was created */
     struct sim_event *grave_next;
+    struct sim_event *all_next;
 };
 
 struct sim_tally { /* see struct aclsim_counters */
@@ -276,9 +279,8 @@ struct sim_state {
     uint32_t n_physical;
     uint64_t device_bytes;
     struct sim_device dev[SIM_MAX_DEVICES];
-    struct sim_stream *work; /* streams to advance, by work_next; empty whenever mu is free */
-    struct sim_stream *dead_streams;
-    struct sim_event *dead_events;
+    struct sim_stream *work;  /* streams to advance, by work_next; empty whenever mu is free */
+    struct sim_event *events; /* every one that ever was, by all_next */
     struct sim_context *dead_contexts;
     struct sim_tally tally;
 };
@@ -288,9 +290,10 @@ extern struct sim_state sim;
 
 enum { SIM_HITS = 16 };
 
-/* One per thread that ever called in; kept when the thread ends, because its counts stay readable. */
+/* One per thread that called in; kept for a while when the thread ends, because its counts stay readable. */
 struct sim_thread {
     struct sim_thread *next;
+    uint64_t ended; /* 0: it lives; else the number of its end */
     uint32_t tid;
     uint32_t last_task_id;
     uint32_t in_callback;   /* stream callbacks that this thread runs */
@@ -432,6 +435,14 @@ void sim_sched_run(void);
 bool sim_stream_wait(struct sim_stream *s, uint64_t target,
                      uint64_t deadline_ns);                  /* false: too late or aborted */
 void sim_stream_spin(struct sim_stream *s, uint64_t target); /* without sim.mu; a few microseconds */
+
+/* --- memory of dead handles (grave.c); sim.mu held --------------------------------------------------- */
+
+void sim_stream_bury(struct sim_stream *s); /* closed, with the dead magic */
+void sim_event_bury(struct sim_event *event);
+/* Fresh or used again, with the dead magic; NULL without host memory. */
+struct sim_stream *sim_stream_shell(void);
+struct sim_event *sim_event_shell(void);
 
 /* --- streams (stream.c) ------------------------------------------------------------------------------ */
 

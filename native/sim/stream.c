@@ -67,17 +67,21 @@ static aclError create(struct sim_thread *self, aclrtStream *stream, uint32_t pr
     enum { LEAST = 7 };
     struct sim_context *ctx;
     struct sim_stream *s = NULL;
+    bool gone;
 
     if (stream == NULL)
         return sim_fail_null("stream");
     if (sim_need_context(self, &ctx) != 0)
         return ACL_ERROR_RT_CONTEXT_NULL;
     pthread_mutex_lock(&sim.mu);
-    if (sim_streams_left(ctx->dev) > 0)
+    gone = sim_current(self) != ctx; /* another thread has just reset the device: nothing would close it */
+    if (!gone && sim_streams_left(ctx->dev) > 0)
         s = sim_stream_new(ctx, flags & KNOWN_FLAGS, false);
     if (s != NULL)
         s->priority = priority < LEAST ? priority : LEAST;
     pthread_mutex_unlock(&sim.mu);
+    if (gone)
+        return sim_fail(ACL_ERROR_RT_CONTEXT_NULL, "EE1018", "the context was destroyed during the call");
     if (s == NULL)
         return sim_fail(ACL_ERROR_RT_NO_STREAM_RESOURCE, "EE1023",
                         "device %d has no stream left of %u: destroy some first", ctx->dev->id,

@@ -3,7 +3,8 @@
  *
  * Threads: each record is written by its own thread; the list is read by any.
  * Locks:   list_mu, a leaf, for the list and the base counts.
- * Owns:    every sim_thread, for the life of the process.
+ * Owns:    every sim_thread: of living threads, and of the last KEPT that ended. The counts of older ones are
+ *          in one sum.
  * Invariant: a record is in the list before its thread counts anything.
  */
 #include "sim/sim.h"
@@ -17,13 +18,59 @@
 _Thread_local struct sim_thread *sim_self;
 
 static pthread_mutex_t list_mu = PTHREAD_MUTEX_INITIALIZER;
-static struct sim_thread *list;
+static struct sim_thread *list; /* the latest first */
+static uint32_t n_ended;
+static uint64_t older[SIM_N_FN]; /* calls of threads that are in no list any more */
+static pthread_key_t at_exit;
+static pthread_once_t key_once = PTHREAD_ONCE_INIT;
+
+enum { KEPT = 1024 }; /* threads whose own counts can still be asked for after their end */
 
 static const char *const fn_names[] = {
 #define ACL_FN(result, name, need, since, parameters) #name,
 #include "acl/symbols.def"
 #undef ACL_FN
 };
+
+/* list_mu held: the one that ended first of those that the list still has. */
+static void forget_one(void)
+{
+    struct sim_thread **oldest = NULL, *gone;
+
+    for (struct sim_thread **at = &list; *at != NULL; at = &(*at)->next)
+        if ((*at)->ended != 0 && (oldest == NULL || (*at)->ended < (*oldest)->ended))
+            oldest = at;
+    gone = *oldest;
+    *oldest = gone->next;
+    for (int fn = 0; fn < SIM_N_FN; fn++)
+        older[fn] += atomic_load_explicit(&gone->calls[fn], memory_order_relaxed) - gone->base[fn];
+    free(gone->pending);
+    free(gone->shown);
+    free(gone);
+    n_ended--;
+}
+
+/* A later destructor of the thread that calls in gets a new record. */
+static void thread_ends(void *arg)
+{
+    static uint64_t n;
+    struct sim_thread *self = arg;
+
+    sim_self = NULL;
+    pthread_mutex_lock(&list_mu);
+    self->ended = ++n;
+    if (++n_ended > KEPT)
+        forget_one();
+    pthread_mutex_unlock(&list_mu);
+}
+
+static void make_key(void)
+{
+    if (pthread_key_create(&at_exit, thread_ends) != 0) {
+        fputs("aclsim: no thread-specific key is left\n", stderr);
+        abort();
+    }
+}
 
 struct sim_thread *sim_thread_slow(void)
 {
@@ -34,6 +81,7 @@ struct sim_thread *sim_thread_slow(void)
         abort();
     }
     sim_once();
+    pthread_once(&key_once, make_key);
     self->tid = (uint32_t)gettid();
     self->last_task_id = UINT32_MAX;
     pthread_mutex_lock(&list_mu);
@@ -41,6 +89,7 @@ struct sim_thread *sim_thread_slow(void)
     list = self;
     pthread_mutex_unlock(&list_mu);
     sim_self = self;
+    (void)pthread_setspecific(at_exit, self); /* without memory for it the record stays, and that is all */
     return self;
 }
 
@@ -65,6 +114,8 @@ int64_t sim_calls(enum sim_fn fn, uint64_t tid)
     for (const struct sim_thread *t = list; t != NULL; t = t->next)
         if (tid == 0 || t->tid == tid)
             sum += atomic_load_explicit(&t->calls[fn], memory_order_relaxed) - t->base[fn];
+    if (tid == 0)
+        sum += older[fn];
     pthread_mutex_unlock(&list_mu);
     return (int64_t)sum;
 }
@@ -73,6 +124,7 @@ int64_t sim_calls(enum sim_fn fn, uint64_t tid)
 void sim_calls_reset(void)
 {
     pthread_mutex_lock(&list_mu);
+    memset(older, 0, sizeof(older));
     for (struct sim_thread *t = list; t != NULL; t = t->next)
         for (int fn = 0; fn < SIM_N_FN; fn++)
             t->base[fn] = atomic_load_explicit(&t->calls[fn], memory_order_relaxed);

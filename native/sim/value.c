@@ -65,9 +65,9 @@ static bool over(struct sim_stream *s, const struct sim_task *t)
     return satisfied(word, t->word.number, t->word.flag);
 }
 
-static void count_waits(void)
+static void count_waits(uint32_t more)
 {
-    sim_n_value_waits = 0;
+    sim_n_value_waits = more;
     for (const struct sim_stream *s = waiting; s != NULL; s = s->dep_next)
         sim_n_value_waits++;
     atomic_store_explicit(&any, sim_n_value_waits, memory_order_release);
@@ -78,14 +78,16 @@ bool sim_value_front(struct sim_stream *s, struct sim_task *t)
     char *at;
 
     if (t->kind == SIM_VALUE_WAIT) {
-        /* Counted first: a copy that ends after the look finds the count. */
-        sim_stream_depend(s, &waiting);
-        count_waits();
-        if (!over(s, t))
-            return false;
-        sim_stream_undepend(s);
-        count_waits();
-        return true;
+        /* Counted first: an immediate copy that ends after the look finds the count. In the list last: a
+         * failure of the look may drop other streams, and their end looks through the list. */
+        bool is_over;
+
+        count_waits(1);
+        is_over = over(s, t);
+        if (!is_over)
+            sim_stream_depend(s, &waiting);
+        count_waits(0);
+        return is_over;
     }
     at = pin(t);
     if (at == NULL) {
@@ -117,7 +119,7 @@ void sim_value_recheck(void)
         if (s != NULL && s->dep_list == &waiting) /* not dropped by its own failure */
             sim_stream_release(s);
     } while (s != NULL);
-    count_waits();
+    count_waits(0);
     busy = false;
 }
 
@@ -139,6 +141,7 @@ static aclError check(struct sim_thread *self, const void *ptr, uint32_t flag, u
                       struct sim_stream *s, struct sim_ref *ref)
 {
     int location;
+    size_t room;
     aclError code;
 
     if (ptr == NULL)
@@ -152,10 +155,12 @@ static aclError check(struct sim_thread *self, const void *ptr, uint32_t flag, u
         return sim_fail(ACL_ERROR_RT_PARAM_INVALID, "EE1003", "flag %u, expected value: [0, %u]", flag,
                         last_flag);
     location = sim_locate(self, ptr, ref);
-    if (location != ACL_MEM_LOCATION_TYPE_DEVICE)
+    if (location != ACL_MEM_LOCATION_TYPE_DEVICE || !sim_block_pin(*ref))
         return sim_fail(ACL_ERROR_RT_PARAM_INVALID, "EE1003",
                         "%p is not device memory: pass an address of aclrtMalloc", ptr);
-    if (ref->block->nbytes - ((uintptr_t)ptr - ref->block->base) < sizeof(uint64_t))
+    room = ref->block->nbytes - ((uintptr_t)ptr - ref->block->base);
+    sim_block_unpin(ref->block);
+    if (room < sizeof(uint64_t))
         return sim_fail(ACL_ERROR_RT_PARAM_INVALID, "EE1003", "%p has no 8 bytes left in its block", ptr);
     if (write && (uintptr_t)ptr % sizeof(uint64_t) != 0)
         return sim_fail(ACL_ERROR_RT_PARAM_INVALID, "EE1003", "%p is no multiple of 8", ptr);
