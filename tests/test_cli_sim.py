@@ -275,6 +275,32 @@ def test_paths_of_the_caller_are_kept() -> None:
     assert not Path(libraries.partition(":")[0]).exists(), "the folder is removed afterwards"
 
 
+@pytest.mark.parametrize("end", ["os._exit(3)", "os.kill(os.getpid(), 9)"])
+def test_a_process_that_ends_without_a_report_is_named(tmp_path: Path, end: str) -> None:
+    out = tmp_path / "report.json"
+    code = (
+        "import os, ctypes; acl = ctypes.CDLL('libascendcl.so'); acl.aclInit(None); "
+        f"print(os.getpid(), flush=True); {end}"
+    )
+    for command in (
+        [sys.executable, "-c", code],
+        ["sh", "-c", '"$@"; true', "sh", sys.executable, "-c", code],
+    ):
+        ran = sim_run("--report", out, "--", *command)
+        pid = int(ran.stdout)
+        assert f"process {pid}" in ran.stderr
+        assert "made no ACL call" not in ran.stderr
+        assert ("ended by SIGKILL" in ran.stderr) == (ran.returncode == 137)
+        assert json.loads(out.read_text())["unfinished"] == [pid]
+
+
+def test_simulated_time_counts_from_the_start(tmp_path: Path) -> None:
+    out = tmp_path / "report.json"
+    code = "import ctypes; ctypes.CDLL('libascendcl.so').aclInit(None)"
+    assert sim_run("--report", out, "--mode", "virtual", "--", sys.executable, "-c", code).returncode == 0
+    assert json.loads(out.read_text())["virtual_ns"] < 1_000_000
+
+
 @pytest.mark.skipif(importlib.util.find_spec("npu_xfer.acl") is None, reason="npu_xfer.acl is not there")
 def test_import_acl_is_npu_xfer_acl() -> None:
     code = "import acl, npu_xfer.acl; print(acl is npu_xfer.acl, acl.init(), acl.rt.set_device(0))"

@@ -150,8 +150,11 @@ class Report:
     virtual_ns: int | None = None
     """Simulated time of the process with the most; None where time was not virtual."""
 
+    unfinished: list[int] = field(default_factory=list)
+    """Processes that used the simulator and left no report: ended by a signal or _exit, or running still."""
+
     unreadable: list[str] = field(default_factory=list)
-    """Reports that a process began and did not finish, and why."""
+    """Reports that cannot be read, and why."""
 
     def n_calls(self) -> int:
         """Calls of ACL functions."""
@@ -200,7 +203,10 @@ class Report:
 def _add_file(report: Report, file: Path) -> None:
     try:
         text = file.read_text(encoding="utf-8", errors="replace")
-        if not text:  # see _reserve
+        if not text:  # see _reserve; the library makes PATH.PID at its first call and fills it at the end
+            pid = file.name.rpartition(".")[2]
+            if pid.isdecimal():
+                report.unfinished.append(int(pid))
             return
         raw = json.loads(text)
         if not isinstance(raw, dict):
@@ -382,7 +388,7 @@ def run(argv: Sequence[str], choices: Choices) -> Ran:
         _check_choices(environ, choices)
         code = _run_program(argv, environ)
         report = sum_reports(Path(environ["ACLSIM_REPORT"]))
-    if not report.pids and not report.unreadable:
+    if not report.pids and not report.unfinished and not report.unreadable:
         return _ran(code, None)
     return _ran(code, report)
 
