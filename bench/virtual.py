@@ -33,9 +33,9 @@ def main() -> int:
     options = parser.parse_args()
     library = options.library
     if library is None:
-        import npu_xfer
+        from npu_xfer import _native
 
-        library = str(Path(npu_xfer.__file__).parent / "libascendcl_sim.so")
+        library = str(Path(_native.__file__).parent / "libascendcl_sim.so")
     with tempfile.TemporaryDirectory(prefix="npu_xfer_bench_") as folder:
         program = _compile(Path(folder))
         codes = [

@@ -82,7 +82,7 @@ static int sync_stream(struct npux_lane *lane, bool *drained)
 }
 
 /* Waits until the stream is empty. Returns the runtime's code; *drained is false if we gave up first. The
- * error of a copy is returned once, by a synchronisation that did wait (facts 5.6), but the call can also
+ * error of a copy is returned once, by a synchronisation that did wait, but the call can also
  * fail by itself with copies still queued. So after an error a second one waits; if that fails too, nothing
  * can. */
 static int drain_stream(struct npux_lane *lane, bool *drained)
@@ -192,7 +192,7 @@ static void settle_batch_failed(struct npux_lane *lane, struct npux_chunk *batch
 enum issued { ISSUED, SETTLED, NOT_NOW };
 
 /* Issues one chunk; or settles it at once, after which it may be gone; or finds no staging memory for it. A
- * call that fails may leave a part of its copy on the stream (facts 3.5), so that chunk is kept until it is
+ * call that fails may leave a part of its copy on the stream, so that chunk is kept until it is
  * drained. */
 static enum issued issue(struct npux_lane *lane, struct npux_chunk *chunk, bool holding,
                          struct npux_ringer *ringer)

@@ -12,7 +12,7 @@ static struct npux_runtime *runtimes;
 
 int npux_runtime_fail(const struct npux_acl *acl, struct npux_err *err, int acl_code, const char *call)
 {
-    /* Messages are per thread and consumed by reading (facts 2.7), so this must be the failing thread. */
+    /* Messages are per thread and consumed by reading, so this must be the failing thread. */
     return npux_fail_acl(err, acl_code, call, acl->aclGetRecentErrMsg());
 }
 

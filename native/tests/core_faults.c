@@ -257,7 +257,7 @@ static void check_failure_midway(bool by_call, bool pinned)
     close_it();
 }
 
-/* A call that fails may have queued a part of its copy (facts 3.5): until the stream is drained, the memory
+/* A call that fails may have queued a part of its copy: until the stream is drained, the memory
  * of that chunk is in use and the transfer is not over. */
 static aclError (*real_memcpy_async)(void *, size_t, const void *, size_t, aclrtMemcpyKind, aclrtStream);
 

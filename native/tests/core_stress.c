@@ -1,11 +1,12 @@
-/* core_stress.c - everything at once for five seconds: threads with a port each, one engine, mixed sizes,
- * strided and pinned memory, shared device blocks, failures. Each success is verified byte by byte. */
+/* core_stress.c - everything at once: threads with a port each, one engine, mixed sizes, strided and pinned
+ * memory, shared device blocks, failures of many kinds. Each success is verified byte by byte.
+ *
+ * Usage: core_stress [seed [seconds]]; five seconds by default, 600 for a soak. */
 #include <pthread.h>
 
 #include "tests/engine_fixture.h"
 
 enum { N_THREADS = 4, N_SLOTS = 24, MAX_NBYTES = 3 << 20 };
-static const uint64_t RUN_NS = 5000000000u;
 
 /* One round trip: up from src, then down into dst, both perhaps strided or pinned. */
 struct slot {
@@ -127,18 +128,46 @@ static void clear(struct slot *s)
     memset(s, 0, sizeof(*s));
 }
 
-/* Failures are injected by call number, so they hit any thread's transfer. */
+static const int32_t codes[] = {507001, 207001, 507013, 507053};
+
+static bool is_ours(int code)
+{
+    for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++)
+        if (codes[i] == code)
+            return true;
+    return false;
+}
+
+/* Failures are injected by call or copy number, so they hit any thread's transfer. The random rule of run()
+ * is always on beside these. */
 static void inject(uint64_t *rng)
 {
     static const char *const calls[] = {"aclrtMemcpyAsync", "aclrtMalloc", "aclrtMallocHost"};
+    char rule[160];
 
-    switch (rng_below(rng, 4)) {
+    switch (rng_below(rng, 6)) {
     case 0:
-        sim.fail_call(calls[rng_below(rng, 3)], 1 + rng_below(rng, 50), 207001);
+        snprintf(rule, sizeof(rule), "call name=%s code=207001 nth=%zu", calls[rng_below(rng, 3)],
+                 1 + rng_below(rng, 50));
+        break;
+    case 1:
+        snprintf(rule, sizeof(rule), "slow delay_us=%zu nth=%zu times=3 every=7", rng_below(rng, 2000),
+                 1 + rng_below(rng, 50));
+        break;
+    case 2:
+        snprintf(rule, sizeof(rule), "copy code=507013 min_bytes=64KiB nth=%zu", 1 + rng_below(rng, 20));
+        break;
+    case 3:
+        snprintf(rule, sizeof(rule), "copy code=507053 probability=0.05 times=3 seed=%zu",
+                 rng_below(rng, 1000000));
         break;
     default:
-        sim.fail_copy(0, -1, 1 + rng_below(rng, 50), 507001);
+        snprintf(rule, sizeof(rule), "copy code=507001 nth=%zu", 1 + rng_below(rng, 50));
         break;
+    }
+    if (sim.add_fault(rule) < 0) { /* the list is full: none of these has to fire */
+        sim.clear_faults();
+        CHECK(sim.add_fault(rule) > 0);
     }
 }
 
@@ -148,7 +177,7 @@ static void settle(struct worker *w, struct slot *s)
 
     if (out->status != 0) {
         CHECK_EQ(out->status, -EIO);
-        CHECK(out->acl_code == 507001 || out->acl_code == 207001);
+        CHECK(is_ours(out->acl_code));
         w->n_failed++;
         clear(s);
     } else if (s->up) {
@@ -199,11 +228,14 @@ static void run(uint64_t seed, bool faults_known, uint64_t run_ns)
     struct npux_engine *engine;
     struct npux_engine_stats stats;
     uint64_t n_verified = 0, n_failed = 0;
+    char rule[64];
 
     opts.staging_nbytes = 6 * MIB;
     opts.chunk_nbytes = 256 * KIB;
     engine = engine_open(&opts);
     engine->runtime->faults_known = faults_known;
+    snprintf(rule, sizeof(rule), "random rate=0.002 seed=%llu", (unsigned long long)seed);
+    CHECK(sim.add_fault(rule) > 0);
     end_ns = npux_now_ns() + run_ns;
     for (uint32_t i = 0; i < N_THREADS; i++) {
         memset(&workers[i], 0, sizeof(workers[i]));
@@ -236,11 +268,12 @@ static void run(uint64_t seed, bool faults_known, uint64_t run_ns)
 int main(int argc, char **argv)
 {
     uint64_t seed = argc > 1 ? strtoull(argv[1], NULL, 10) : npux_now_ns() % 1000000;
+    uint64_t run_ns = (argc > 2 ? strtoull(argv[2], NULL, 10) : 5) * UINT64_C(1000000000);
 
     printf("seed %llu\n", (unsigned long long)seed);
     fflush(stdout);
     sim_load();
-    run(seed, true, RUN_NS * 3 / 5);
-    run(seed + 1000, false, RUN_NS * 2 / 5);
+    run(seed, true, run_ns * 3 / 5);
+    run(seed + 1000, false, run_ns * 2 / 5);
     return 0;
 }

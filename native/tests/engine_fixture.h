@@ -33,6 +33,7 @@ static struct {
     __typeof__(aclsim_pending_tasks) *pending_tasks;
     __typeof__(aclsim_fail_copy) *fail_copy;
     __typeof__(aclsim_fail_call) *fail_call;
+    __typeof__(aclsim_add_fault) *add_fault;
     __typeof__(aclsim_clear_faults) *clear_faults;
     __typeof__(aclsim_call_count) *call_count;
     __typeof__(aclsim_counters) *counters;
@@ -70,6 +71,7 @@ static inline void sim_load(void)
     LOAD(pending_tasks);
     LOAD(fail_copy);
     LOAD(fail_call);
+    LOAD(add_fault);
     LOAD(clear_faults);
     LOAD(call_count);
     LOAD(counters);
