@@ -363,7 +363,7 @@ def test_a_signal_to_the_whole_group_does_not_cost_the_summary() -> None:
     ended of the first one already. Threads of numpy's do not block the second one."""
     code = "import signal, sys\nprint('ready', flush=True)\nsignal.pause()\n"
     command = [sys.executable, "-m", "npu_xfer", "sim", "run", "--", sys.executable, "-S", "-c", code]
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) * 2:
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         with subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
         ) as running:

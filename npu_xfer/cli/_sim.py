@@ -311,14 +311,18 @@ def signals_for_program() -> Iterator[None]:
     thread does not wait, a signal goes to any thread that does not block it, such as those that numpy starts.
     Either would end this process before it has told about the program.
     """
-    # What is ignored, as by nohup, stays so for the program as well.
-    heard = [one for one in _PASSED_ON if signal.getsignal(one) != signal.SIG_IGN]
-    before = {one: signal.signal(one, _pass_on) for one in heard}
+    before = {one: signal.getsignal(one) for one in _PASSED_ON}
     try:
         yield
     finally:
         for one, handler in before.items():
             signal.signal(one, handler or signal.SIG_DFL)
+
+
+def _listen() -> None:
+    for one in _PASSED_ON:
+        if signal.getsignal(one) != signal.SIG_IGN:  # what is ignored, as by nohup, the program ignores too
+            signal.signal(one, _pass_on)
 
 
 _running: set[int] = set()  # the program that runs
@@ -356,6 +360,7 @@ def _wait(pid: int, watched: frozenset[signal.Signals]) -> int:
 def _run_program(argv: Sequence[str], environ: Mapping[str, str]) -> int:
     """The exit status, negative for a signal. Raises OSError when the program cannot be started."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _PASSED_ON | {signal.SIGCHLD})
+    _listen()
     try:
         # Python ignores SIGPIPE and SIGXFSZ, and a program would inherit that.
         pid = os.posix_spawnp(
@@ -369,7 +374,8 @@ def _run_program(argv: Sequence[str], environ: Mapping[str, str]) -> int:
 def run(argv: Sequence[str], choices: Choices) -> Ran:
     """Runs a program on the simulator, with this process's standard streams, and waits for it.
 
-    Reports are read when the program itself has ended; what its children do later is not in them.
+    To be called inside `signals_for_program`. Reports are read when the program itself has ended; what its
+    children do later is not in them.
     Raises LibraryError without a simulator, XferError without a folder for temporary files, ValueError for a
     choice that the simulator does not take, OSError when the program cannot be started (see `status_of`).
     """
