@@ -31,8 +31,18 @@ def anyio_backend(request: pytest.FixtureRequest) -> Any:
     return request.param
 
 
+@pytest.fixture(scope="session", autouse=True)
+def cheap_collections() -> Iterator[None]:
+    """Modules and collected tests are most of what is alive, and no test drops them: without them the two
+    collections around each test take a tenth of the time. What tests make is collected as before."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
 @pytest.fixture(autouse=True)
-def nothing_left_over() -> Iterator[None]:
+def nothing_left_over(cheap_collections: None) -> Iterator[None]:
     """No fault, hold or slow link enters a test, and no stream, event or block outlives one."""
     if not sim.is_active():
         yield

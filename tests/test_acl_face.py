@@ -62,7 +62,8 @@ def _sample(parameter: inspect.Parameter) -> Any:
         return {"failureMode": 1, "reserved": [1, 2, 3, 4]}
     if parameter.name == "array_size":
         return 2
-    return ctypes.addressof(MEMORY)
+    is_address = any(word in parameter.name for word in ("ptr", "addr", "dst", "src", "desc", "dest"))
+    return ctypes.addressof(MEMORY) if is_address else 1
 
 
 def test_the_code_comes_last(fake: FakeLibrary) -> None:

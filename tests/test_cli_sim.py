@@ -275,6 +275,32 @@ def test_paths_of_the_caller_are_kept() -> None:
     assert not Path(libraries.partition(":")[0]).exists(), "the folder is removed afterwards"
 
 
+@pytest.mark.parametrize("end", ["os._exit(3)", "os.kill(os.getpid(), 9)"])
+def test_a_process_that_ends_without_a_report_is_named(tmp_path: Path, end: str) -> None:
+    out = tmp_path / "report.json"
+    code = (
+        "import os, ctypes; acl = ctypes.CDLL('libascendcl.so'); acl.aclInit(None); "
+        f"print(os.getpid(), flush=True); {end}"
+    )
+    for command in (
+        [sys.executable, "-c", code],
+        ["sh", "-c", '"$@"; true', "sh", sys.executable, "-c", code],
+    ):
+        ran = sim_run("--report", out, "--", *command)
+        pid = int(ran.stdout)
+        assert f"process {pid}" in ran.stderr
+        assert "made no ACL call" not in ran.stderr
+        assert ("ended by SIGKILL" in ran.stderr) == (ran.returncode == 137)
+        assert json.loads(out.read_text())["unfinished"] == [pid]
+
+
+def test_simulated_time_counts_from_the_start(tmp_path: Path) -> None:
+    out = tmp_path / "report.json"
+    code = "import ctypes; ctypes.CDLL('libascendcl.so').aclInit(None)"
+    assert sim_run("--report", out, "--mode", "virtual", "--", sys.executable, "-c", code).returncode == 0
+    assert json.loads(out.read_text())["virtual_ns"] < 1_000_000
+
+
 @pytest.mark.skipif(importlib.util.find_spec("npu_xfer.acl") is None, reason="npu_xfer.acl is not there")
 def test_import_acl_is_npu_xfer_acl() -> None:
     code = "import acl, npu_xfer.acl; print(acl is npu_xfer.acl, acl.init(), acl.rt.set_device(0))"
@@ -283,6 +309,21 @@ def test_import_acl_is_npu_xfer_acl() -> None:
 
 
 # ---- run: how it ends ----
+
+
+def test_import_of_a_part_of_acl_is_the_same_part() -> None:
+    code = "import acl.util, acl.rt, npu_xfer.acl as ours; print(acl.util is ours.util, acl.rt is ours.rt)"
+    ran = sim_run(
+        sys.executable, "-c", f"import sys, npu_xfer.acl as n; u = n.util; {code}; print(n.util is u)"
+    )
+    assert ran.stdout.split() == ["True"] * 3
+
+
+def test_import_acl_in_a_python_without_npu_xfer_says_so() -> None:
+    code = "import sys; sys.modules['npu_xfer'] = None; import acl"
+    ran = sim_run(sys.executable, "-c", code)
+    assert ran.returncode == 1
+    assert f"install npu-xfer for {sys.executable}" in ran.stderr
 
 
 def test_the_status_is_the_programs(program: Path) -> None:
@@ -315,6 +356,77 @@ def test_signals_are_passed_on(number: signal.Signals) -> None:
         assert running.stdout.readline() == "ready\n"
         running.send_signal(number)
         assert running.wait(30) == 9
+
+
+def test_a_signal_to_the_whole_group_does_not_cost_the_summary() -> None:
+    """As timeout(1) does it: to npu-xfer, and then to its process group, which may be when the program has
+    ended of the first one already. Threads of numpy's do not block the second one."""
+    code = "import signal, sys\nprint('ready', flush=True)\nsignal.pause()\n"
+    command = [sys.executable, "-m", "npu_xfer", "sim", "run", "--", sys.executable, "-S", "-c", code]
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        with subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        ) as running:
+            assert running.stdout is not None
+            assert running.stdout.readline() == "ready\n"
+            running.send_signal(number)
+            os.killpg(running.pid, number)
+            _, told = running.communicate(timeout=30)
+        assert running.returncode == 128 + number
+        assert f"ended by {number.name}" in told
+
+
+def test_what_nohup_ignores_stays_ignored() -> None:
+    code = "import signal; print(signal.getsignal(signal.SIGHUP) == signal.SIG_IGN)"
+    command = [sys.executable, "-m", "npu_xfer", "sim", "run", "--", sys.executable, "-c", code]
+    ran = subprocess.run(
+        ["sh", "-c", 'trap "" HUP; exec "$@"', "sh", *command],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ran.stdout == "True\n", ran.stderr
+
+
+def test_a_choice_that_only_the_library_knows_starts_nothing(tmp_path: Path) -> None:
+    """The library itself goes on with its default, and a program need not look at aclInit's result."""
+    rules = tmp_path / "rules"
+    rules.write_text("call name=aclrtMalloc code=207001\nexplode everything\n")
+    for options, text in (
+        (["--profile", "a9"], "--profile a9 is not valid"),
+        (["--profile", "a2-rc"], "only 310p and 310b"),
+        (["--link", "h2d=banana"], "--link h2d=banana is not valid"),
+        (["--device-memory", "0"], "--device-memory 0 is not valid"),
+        (["--faults", rules], f"--faults {rules} is not valid"),
+    ):
+        ran = sim_run(*options, "--", "echo", "started")
+        assert ran.returncode == 2, options
+        assert text in ran.stderr
+        assert ran.stdout == ""
+    ran = sim_run("--", "echo", "started", environ={"ACLSIM_DEVICES": "none"})
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert "ACLSIM_DEVICES=none is not valid" in ran.stderr
+
+
+@pytest.mark.parametrize("name", ["missing", "a:b"])
+def test_a_temporary_folder_that_cannot_be_used(tmp_path: Path, name: str) -> None:
+    """It is not the program that cannot be started; and a : in it would split the library path."""
+    folder = tmp_path / name
+    if name != "missing":
+        folder.mkdir()
+    tried = f"import tempfile; tempfile.tempdir = {str(folder)!r}; "
+    command = "from npu_xfer.cli import main; main()"
+    ran = subprocess.run(
+        [sys.executable, "-c", tried + command, "sim", "run", "--", "echo", "started"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (ran.returncode, ran.stdout) == (1, "")
+    assert "temporary folder" in ran.stderr
+    assert "TMPDIR" in ran.stderr
 
 
 @pytest.mark.parametrize(("name", "status"), [("/nonexistent/program", 127), ("/", 126)])

@@ -9,6 +9,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
+from support import until_blocking
 
 from npu_xfer import _library, sim
 from npu_xfer._cann.abi import MemcpyKind
@@ -186,8 +187,8 @@ def test_limits_of_memory_and_streams(runtime: Runtime) -> None:
 def test_a_stalled_copy_waits_for_its_rule(bench: Bench) -> None:
     with sim.add_fault(sim.Fault(action="stall")) as armed:
         bench.h2d()
+        until_blocking(lambda: armed.fired == 1)
         assert not bench.runtime.synchronize_stream(bench.stream, timeout_s=0.02)
-        assert armed.fired == 1
         assert not bench.arrived()
     assert bench.runtime.synchronize_stream(bench.stream, timeout_s=30)
     assert bench.arrived()

@@ -18,7 +18,9 @@
  *   ACLSIM_TELL           1: each finding, the first time, is a line on standard error
  *   ACLSIM_REPORT         a file (- for standard error) that gets the report when the process ends; see
  *                         aclsim_write_report. Another process of the same run, forked or started, writes
- *                         FILE.PID; a forked one that made no call writes nothing.
+ *                         FILE.PID; a forked one that made no call writes nothing. A FILE that is older than
+ *                         the process is of an earlier run and is replaced; one with a time in the future
+ *                         stays, and every process has FILE.PID, which is empty until it ends.
  *   ASCEND_PROCESS_LOG_PATH, ASCEND_GLOBAL_LOG_LEVEL, ASCEND_SLOG_PRINT_TO_STDOUT  as CANN's: log records in
  *                         the format of the release, in FOLDER/debug/plog and FOLDER/run/plog
  *   ASCEND_RT_VISIBLE_DEVICES  as for CANN: ascending ids, such as 1,3; what they name becomes 0, 1, ...

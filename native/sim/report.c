@@ -9,6 +9,7 @@
 #include "sim/sim.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -149,6 +150,24 @@ static bool write_beside(const char *path, char *beside, size_t n)
     return false;
 }
 
+/* A pipe, a terminal or /dev/null is written to; a rename would put a file in its place. */
+static bool is_stream(const char *path)
+{
+    struct stat info;
+
+    return stat(path, &info) == 0 && !S_ISREG(info.st_mode);
+}
+
+static int write_stream(const char *path)
+{
+    FILE *out = fopen(path, "we");
+
+    if (out == NULL)
+        return -1;
+    put_report(out);
+    return fclose(out) == 0 ? 0 : -1;
+}
+
 int aclsim_write_report(const char *path)
 {
     char beside[MAX_PATH + 32];
@@ -160,6 +179,8 @@ int aclsim_write_report(const char *path)
         put_report(stderr);
         return 0;
     }
+    if (is_stream(path))
+        return write_stream(path);
     if (!write_beside(path, beside, sizeof(beside)))
         return -1;
     if (rename(beside, path) == 0)
@@ -195,9 +216,35 @@ static bool taken(const char *path)
            (info.st_mtim.tv_sec == start_time.tv_sec && info.st_mtim.tv_nsec >= start_time.tv_nsec);
 }
 
+static void name_own(char *own, size_t n)
+{
+    snprintf(own, n, "%s.%d", report_path, (int)getpid());
+}
+
+/* Whoever is first gets the name: a rename would replace the report of a process that ends now, too. */
+static int write_first(void)
+{
+    char beside[MAX_PATH + 32], own[MAX_PATH + 16];
+    const char *to = report_path;
+
+    if (!write_beside(report_path, beside, sizeof(beside)))
+        return -1;
+    if (link(beside, report_path) == 0)
+        return unlink(beside);
+    if (errno == EEXIST) {
+        name_own(own, sizeof(own));
+        to = own;
+    } /* else: a file system without links */
+    if (rename(beside, to) == 0)
+        return 0;
+    unlink(beside);
+    return -1;
+}
+
 static void at_end(void)
 {
     char path[MAX_PATH + 16];
+    int failed;
 
     /* A child that only forked and left did not use the simulator; locks may be held for ever in it, too. */
     if (getpid() != start_pid && own_calls() == calls_at_fork)
@@ -205,11 +252,36 @@ static void at_end(void)
     sim_made_find_leaks();
     if (report_path[0] == '\0')
         return;
-    strcpy(path, report_path);
-    if (strcmp(path, "-") != 0 && (getpid() != start_pid || taken(path)))
-        snprintf(path, sizeof(path), "%s.%d", report_path, (int)getpid());
-    if (aclsim_write_report(path) != 0)
-        fprintf(stderr, "aclsim: cannot write the report %s: %s\n", path, strerror(errno));
+    name_own(path, sizeof(path));
+    if (strcmp(report_path, "-") == 0 || is_stream(report_path)) {
+        strcpy(path, report_path);
+        failed = aclsim_write_report(path);
+    } else if (getpid() != start_pid || taken(report_path)) {
+        failed = aclsim_write_report(path);
+    } else {
+        failed = write_first();
+    }
+    if (failed != 0)
+        fprintf(stderr, "aclsim: cannot write the report %s: %s\n", report_path, strerror(errno));
+}
+
+/* A file that is there already is of an earlier run, and goes; or somebody who adds up what many processes
+ * write has reserved the name (see taken), and shall also see those that end without writing anything. */
+static void clear_place(void)
+{
+    char own[MAX_PATH + 16];
+    int file;
+
+    if (strcmp(report_path, "-") == 0 || is_stream(report_path))
+        return;
+    if (!taken(report_path)) {
+        unlink(report_path);
+        return;
+    }
+    name_own(own, sizeof(own));
+    file = open(own, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    if (file >= 0)
+        close(file);
 }
 
 void sim_report_init(void)
@@ -223,6 +295,8 @@ void sim_report_init(void)
     start_pid = getpid();
     /* The coarse clock is the one of file times. */
     clock_gettime(CLOCK_REALTIME_COARSE, &start_time);
+    if (report_path[0] != '\0')
+        clear_place();
     pthread_atfork(NULL, NULL, in_child);
     atexit(at_end);
 }

@@ -183,6 +183,86 @@ static void check_two(void)
     OK(unlink(path));
 }
 
+static void look_and_vanish(void)
+{
+    look();
+    _exit(0);
+}
+
+/* Whoever adds up reserves the name; who ends without a report leaves an empty one. */
+static void check_reserved(void)
+{
+    char own[2][96], pid[32];
+    struct stat info;
+    pid_t child[2];
+    FILE *reserved = fopen(path, "w");
+
+    fclose(reserved);
+    OK(utimensat(AT_FDCWD, path, (struct timespec[2]){{.tv_sec = 1L << 32}, {.tv_sec = 1L << 32}}, 0));
+    child[0] = start(look);
+    finish(child[0]);
+    child[1] = start(look_and_vanish);
+    finish(child[1]);
+    for (int i = 0; i < 2; i++)
+        snprintf(own[i], sizeof(own[i]), "%s.%d", path, (int)child[i]);
+    snprintf(pid, sizeof(pid), "\"pid\":%d,", (int)child[0]);
+    CHECK(report_has(own[0], pid));
+    OK(stat(own[1], &info));
+    CHECK_EQ(info.st_size, 0);
+    OK(stat(path, &info));
+    CHECK_EQ(info.st_size, 0);
+    OK(unlink(own[0]));
+    OK(unlink(own[1]));
+    OK(unlink(path));
+}
+
+static char fifo[80];
+
+static void report_to_fifo(void)
+{
+    OK(setenv("ACLSIM_REPORT", fifo, 1));
+    look();
+    CHECK(aclsim_write_report("/dev/null") == 0);
+}
+
+/* What is no file is written to, not replaced. */
+static void check_stream(void)
+{
+    char text[8];
+    struct stat info;
+    pid_t child;
+    int in;
+
+    snprintf(fifo, sizeof(fifo), "%s/fifo", folder);
+    OK(mkfifo(fifo, 0600));
+    child = start(report_to_fifo);
+    in = open(fifo, O_RDONLY);
+    CHECK_EQ(read(in, text, 2), 2);
+    CHECK_EQ(text[0], '{');
+    while (read(in, text, sizeof(text)) > 0)
+        continue;
+    close(in);
+    finish(child);
+    OK(stat(fifo, &info));
+    CHECK(S_ISFIFO(info.st_mode));
+    OK(unlink(fifo));
+    OK(stat("/dev/null", &info));
+    CHECK(S_ISCHR(info.st_mode));
+}
+
+static void look_in_virtual(void)
+{
+    OK(aclsim_set_mode(ACLSIM_VIRTUAL, 0));
+}
+
+/* Simulated time counts from the start, whatever the clock's zero is. */
+static void check_virtual_time(void)
+{
+    finish(start(look_in_virtual));
+    CHECK(report_has(path, "\"virtual_ns\":0}"));
+    OK(unlink(path));
+}
+
 static void write_now(void)
 {
     char now[96];
@@ -205,6 +285,9 @@ int main(void)
     check_contents();
     check_forks();
     check_two();
+    check_reserved();
+    check_stream();
+    check_virtual_time();
     OK(unsetenv("ACLSIM_REPORT"));
     finish(start(write_now));
     OK(rmdir(folder)); /* nothing else was left there */

@@ -15,7 +15,7 @@ from npu_xfer.acl._site import tell
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Absent", "NotPart", "absent", "function", "handle", "number", "out", "plain", "ret"]
+__all__ = ["Absent", "NotPart", "absent", "function", "handle", "number", "out", "plain", "ret", "text"]
 
 
 class NotPart(NotImplementedError, AttributeError):
@@ -65,16 +65,49 @@ def plain(value: Any) -> int:
         ) from None
 
 
+_POINTER = type(ctypes.byref(ctypes.c_int()))
+
+
+def text(value: Any) -> bytes:
+    """A string argument as C takes it; a NUL would end it early."""
+    if not isinstance(value, str):
+        raise TypeError(f"a str is needed, got {value!r}")
+    if "\0" in value:
+        raise ValueError(f"{value!r} has a NUL in it")
+    return value.encode()
+
+
+_INTEGERS = frozenset("bBhHiIlLqQP")  # ctypes' letters for whole numbers and addresses
+
+
+def _as(kind: Any, value: Any) -> Any:
+    """The value for one parameter. ctypes would cut a number that is too large, so that device 2**32 would be
+    device 0; every number that fits as signed or as unsigned is taken, as pyACL programs pass both."""
+    if getattr(kind, "_type_", None) not in _INTEGERS or isinstance(value, _POINTER):
+        return value
+    value = plain(value)
+    n_bits = 8 * ctypes.sizeof(kind)
+    if not -(1 << (n_bits - 1)) <= value < 1 << n_bits:
+        raise OverflowError(f"{value} does not fit in the {n_bits} bits of this parameter")
+    return value
+
+
+def out(name: str, *args: Any) -> int:
+    """Calls a function that returns a code; ctypes objects among the arguments are passed as they are."""
+    called = function(name)
+    code: int = called(*map(_as, called.argtypes, args))  # type: ignore[attr-defined]  # a ctypes function
+    return code
+
+
 def ret(name: str, *args: Any) -> int:
     """Calls a function that returns a code only."""
-    code: int = function(name)(*map(plain, args))
-    return code
+    return out(name, *args)
 
 
 def handle(name: str, *args: Any) -> tuple[int, int]:
     """A function whose first parameter is a handle or address that it makes: (handle, code)."""
     made = ctypes.c_void_p()
-    code: int = function(name)(ctypes.byref(made), *map(plain, args))
+    code = out(name, ctypes.byref(made), *args)
     return made.value or 0, code
 
 
@@ -82,12 +115,5 @@ def number(kind: Any, name: str, *args: Any, first: bool = False, start: int = 0
     """A function whose last (or first) parameter is a number that it writes: (number, code)."""
     value = kind(start)
     place = (ctypes.byref(value),)
-    rest = tuple(map(plain, args))
-    code: int = function(name)(*(place + rest if first else rest + place))
+    code = out(name, *(place + args if first else args + place))
     return value.value, code
-
-
-def out(name: str, *args: Any) -> int:
-    """Calls a function that returns a code, with ctypes objects among the arguments."""
-    code: int = function(name)(*(plain(one) if hasattr(one, "__index__") else one for one in args))
-    return code

@@ -6,11 +6,12 @@ A callback's function and its list stay alive until it has run. An exception in 
 from __future__ import annotations
 
 import ctypes
+from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from npu_xfer._cann.calls.callbacks import CALL_ONCE, keep_once, release
 from npu_xfer._cann.structs import ExceptionInfoCallback
-from npu_xfer.acl._call import function, number, out, plain, ret
+from npu_xfer.acl._call import function, number, out, ret
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,7 +30,9 @@ __all__ = [
     "unsubscribe_report",
 ]
 
-_exception: list[Any] = []  # the C callback that is set, kept alive here
+# The C callback that is set, and some before it: a thread of the runtime may be about to call the one that
+# was just replaced.
+_exception: deque[Any] = deque(maxlen=16)
 
 
 def subscribe_report(thread_id: int, stream: int) -> int:
@@ -47,10 +50,10 @@ def launch_callback(fn: Callable[[Any], object], user_data_list: Any, block_type
     block_type 1 the stream's later work waits for its return."""
     if not callable(fn):
         raise TypeError(f"launch_callback needs a function, got {type(fn).__name__}")
-    launch = function("aclrtLaunchCallback")
+    function("aclrtLaunchCallback")  # a library without it fails before anything is kept
     token = keep_once(lambda: fn(user_data_list))
     try:
-        code: int = launch(CALL_ONCE, token, plain(block_type), plain(stream))
+        code = out("aclrtLaunchCallback", CALL_ONCE, token, block_type, stream)
     except BaseException:
         release(token)
         raise
@@ -78,7 +81,7 @@ def set_exception_info_callback(fn: Callable[[int], object] | None = None) -> in
     callback = ExceptionInfoCallback() if fn is None else ExceptionInfoCallback(notice)
     code = out("aclrtSetExceptionInfoCallback", callback)
     if code == 0:
-        _exception[:] = [callback]
+        _exception.append(callback)
     return code
 
 

@@ -7,7 +7,7 @@ import ctypes
 from typing import Any
 
 from npu_xfer._cann.structs import MallocAttribute, MallocConfig, PtrAttributes
-from npu_xfer.acl._call import handle, number, out, plain, ret
+from npu_xfer.acl._call import handle, number, out, ret
 
 __all__ = [
     "free",
@@ -82,7 +82,7 @@ def _config(cfg: dict[str, Any]) -> Any:
 def _made_with(name: str, cfg: dict[str, Any], *args: int) -> tuple[int, int]:
     made, config = ctypes.c_void_p(), _config(cfg)
     pointer = None if config is None else ctypes.byref(config)
-    code = out(name, ctypes.byref(made), *map(plain, args), pointer)
+    code = out(name, ctypes.byref(made), *args, pointer)
     return made.value or 0, code
 
 

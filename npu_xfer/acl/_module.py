@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 
 from npu_xfer._cann.calls.life import VERSION_NBYTES
-from npu_xfer.acl._call import function, number, out
+from npu_xfer.acl._call import function, number, out, text
 
 __all__ = [
     "finalize",
@@ -24,7 +24,7 @@ def _text(raw: bytes | None) -> str | None:
 
 def init(config_path: str | None = None) -> int:
     """Initialises ACL: ret. Code 100002 when it was initialised before."""
-    return out("aclInit", None if config_path is None else config_path.encode())
+    return out("aclInit", None if config_path is None else text(config_path))
 
 
 def finalize() -> int:
@@ -46,9 +46,9 @@ def get_version() -> tuple[int, int, int, int]:
 
 def get_version_str(pkg_name: str) -> tuple[str, int]:
     """Version text of an installed CANN package: (text, ret)."""
-    text = ctypes.create_string_buffer(VERSION_NBYTES + 1)
-    code = out("aclsysGetVersionStr", pkg_name.encode(), ctypes.cast(text, ctypes.c_char_p))
-    return text.value.decode("utf-8", "replace"), code
+    version = ctypes.create_string_buffer(VERSION_NBYTES + 1)
+    code = out("aclsysGetVersionStr", text(pkg_name), ctypes.cast(version, ctypes.c_char_p))
+    return version.value.decode("utf-8", "replace"), code
 
 
 def get_soc_name() -> str | None:

@@ -92,7 +92,15 @@ def set_stream_attribute(stream: int, stm_attr_type: int, value: dict[str, Any])
     """Sets the attribute to the dictionary's value, whose key belongs to the attribute."""
     union = StreamAttrValue()
     key = _KEY.get(stm_attr_type)  # type: ignore[call-overload]  # a plain int finds its IntEnum
+    if not isinstance(value, dict) or (key or "reserved") not in value:
+        raise ValueError(
+            f"attribute {stm_attr_type} needs a dictionary with {key or 'reserved'!r}, got {value!r}"
+        )
     if key is None:
+        if len(value["reserved"]) > len(union.reserve):
+            raise ValueError(
+                f"reserved has {len(value['reserved'])} numbers; there is room for {len(union.reserve)}"
+            )
         for i, part in enumerate(value["reserved"]):
             union.reserve[i] = part
     else:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import math
 import sys
 import threading
 import warnings
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from npu_xfer.acl._call import absent
+from npu_xfer.acl._call import absent, plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,7 +43,18 @@ def bytes_to_ptr(bytes_data: bytes) -> int:
 
 def ptr_to_bytes(ptr: int, size: int) -> bytes:
     """A copy of `size` bytes of host memory."""
-    return ctypes.string_at(ptr, size)
+    address, nbytes = _address(ptr), plain(size)
+    if nbytes < 0:  # ctypes would take -1 for "up to the first NUL"
+        raise ValueError(f"size must be 0 or more, got {size}")
+    return ctypes.string_at(address, nbytes)
+
+
+def _address(ptr: Any) -> int:
+    """Python itself makes fresh memory of unknown contents where it is given NULL."""
+    address = plain(ptr)
+    if not 0 < address < 1 << 64:
+        raise ValueError(f"{ptr!r} is no address of memory")
+    return address
 
 
 def _array(data: Any, name: str) -> NDArray[Any]:
@@ -83,8 +95,12 @@ def ptr_to_numpy(ptr: int, shape: tuple[int, ...], npy_type: int) -> NDArray[Any
     dtype = _dtype(npy_type)
     if not isinstance(shape, tuple):
         raise TypeError(f"ptr_to_numpy needs a tuple of ints as shape, got {type(shape).__name__}")
-    n_items = int(np.prod(shape, dtype=np.int64))
-    memory = (ctypes.c_char * (n_items * dtype.itemsize)).from_address(ptr)
+    if dtype.hasobject or dtype.itemsize == 0:
+        raise ValueError(f"npy_type {npy_type} is {dtype}, which has no fixed size in plain memory")
+    extents = [plain(extent) for extent in shape]
+    if min(extents, default=0) < 0:
+        raise ValueError(f"shape {shape} has a negative extent")
+    memory = (ctypes.c_char * (math.prod(extents) * dtype.itemsize)).from_address(_address(ptr))
     array: NDArray[Any] = np.ndarray(shape, dtype, buffer=memoryview(memory))
     return array
 

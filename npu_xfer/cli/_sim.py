@@ -6,10 +6,14 @@ A program is not changed: it finds the simulator under the names of CANN's libra
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import re
 import shutil
 import signal
+import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -22,7 +26,7 @@ from npu_xfer.cli._sim_lines import with_lines
 from npu_xfer.errors import LibraryError, XferError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 __all__ = [
     "DIRECTIONS",
@@ -32,6 +36,7 @@ __all__ = [
     "installed_headers",
     "make_sdk",
     "run",
+    "signals_for_program",
     "simulator_file",
     "status_of",
     "sum_reports",
@@ -42,10 +47,28 @@ DIRECTIONS = ("h2d", "d2h", "d2d")
 _SHIM = '''"""`import acl` under `npu-xfer sim run`: the simulator, with the names of pyACL."""
 import sys
 
-import npu_xfer.acl
+try:
+    import npu_xfer.acl
+except ImportError as error:
+    raise ImportError(
+        f"`import acl` under `npu-xfer sim run` needs npu_xfer in the program's own Python: "
+        f"install npu-xfer for {sys.executable} ({error})"
+    ) from error
 
 sys.modules[__name__] = npu_xfer.acl
+for part in ("rt", "util", "media"):  # else `import acl.util` would load a second one
+    sys.modules[f"{__name__}.{part}"] = getattr(npu_xfer.acl, part)
 '''
+
+# Has the library read its environment, in a process that the values cannot harm.
+_PROBE = "import ctypes, sys; ctypes.CDLL(sys.argv[1]).aclsim_get_mode()"
+_NOT_FOR_THE_PROBE = (
+    "ACLSIM_REPORT",
+    "ACLSIM_TELL",
+    "ASCEND_PROCESS_LOG_PATH",
+    "ASCEND_SLOG_PRINT_TO_STDOUT",
+)
+_REFUSED = "aclsim: "
 
 # Passed on to the program. A terminal sends SIGINT and SIGQUIT to the program itself as well.
 _PASSED_ON = frozenset(
@@ -54,6 +77,8 @@ _PASSED_ON = frozenset(
 _FROM_KERNEL = 0x80  # si_code SI_KERNEL: a key of the terminal
 _NOT_FOUND, _NOT_EXECUTABLE = 127, 126  # as a shell says it
 _BY_SIGNAL = 128
+_SEPARATORS = frozenset(":;")
+_LOOK_S = 1.0  # how often a signal that another thread took is passed on
 _FAR_S = 10 * 365 * 24 * 3600.0
 
 
@@ -72,6 +97,12 @@ class Choices:
     seed: int | None = None
     faults: Path | None = None
     strict: str | None = None
+
+    def options(self) -> dict[str, str]:
+        """The option behind each variable that is set here, as it is written on the command line."""
+        return {
+            name: f"--{name.removeprefix('ACLSIM_').lower().replace('_', '-')}" for name in self.variables()
+        }
 
     def variables(self) -> dict[str, str]:
         """The variables that the simulator reads at its first call."""
@@ -120,8 +151,11 @@ class Report:
     virtual_ns: int | None = None
     """Simulated time of the process with the most; None where time was not virtual."""
 
+    unfinished: list[int] = field(default_factory=list)
+    """Processes that used the simulator and left no report: ended by a signal or _exit, or running still."""
+
     unreadable: list[str] = field(default_factory=list)
-    """Reports that a process began and did not finish, and why."""
+    """Reports that cannot be read, and why."""
 
     def n_calls(self) -> int:
         """Calls of ACL functions."""
@@ -176,7 +210,10 @@ class Report:
 def _add_file(report: Report, file: Path) -> None:
     try:
         text = file.read_text(encoding="utf-8", errors="replace")
-        if not text:  # see _reserve
+        if not text:  # see _reserve; the library makes PATH.PID at its first call and fills it at the end
+            pid = file.name.rpartition(".")[2]
+            if pid.isdecimal():
+                report.unfinished.append(int(pid))
             return
         raw = json.loads(text)
         if not isinstance(raw, dict):
@@ -253,13 +290,66 @@ def _environment(folder: Path, choices: Choices) -> dict[str, str]:
     return environ
 
 
+def _check_choices(environ: Mapping[str, str], choices: Choices) -> None:
+    """Raises ValueError with what the library says of values that it does not take: it would go on with its
+    default, and a program that does not look at the result of aclInit would never know."""
+    asked = {name: value for name, value in environ.items() if name not in _NOT_FOR_THE_PROBE}
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", _PROBE, str(simulator_file())],
+        env=asked,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        encoding="utf-8",
+        errors="replace",
+        check=False,
+    )
+    told = [line.removeprefix(_REFUSED) for line in done.stderr.splitlines() if line.startswith(_REFUSED)]
+    for variable, option in choices.options().items():
+        told = [re.sub(rf"^{variable}=@?", f"{option} ", line) for line in told]
+    if told:
+        raise ValueError("; ".join(told))
+
+
+@contextlib.contextmanager
+def signals_for_program() -> Iterator[None]:
+    """Around `run` and what is told afterwards: a signal is for the program, also when it has just ended.
+
+    Some senders signal their child and then its whole process group, as timeout does; and while the main
+    thread does not wait, a signal goes to any thread that does not block it, such as those that numpy starts.
+    Either would end this process before it has told about the program.
+    """
+    before = {one: signal.getsignal(one) for one in _PASSED_ON}
+    try:
+        yield
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler or signal.SIG_DFL)
+
+
+def _listen() -> None:
+    for one in _PASSED_ON:
+        if signal.getsignal(one) != signal.SIG_IGN:  # what is ignored, as by nohup, the program ignores too
+            signal.signal(one, _pass_on)
+
+
+_running: set[int] = set()  # the program that runs
+
+
+def _pass_on(number: int, frame: object) -> None:
+    for pid in tuple(_running):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
+
+
 def _wait(pid: int, watched: frozenset[signal.Signals]) -> int:
     """Waits for the program and passes signals on. Every signal of `watched` and SIGCHLD is blocked here."""
     ended: list[int] = []
     waiter = threading.get_ident()
+    _running.add(pid)
 
     def watch() -> None:
         _, status = os.waitpid(pid, 0)
+        _running.discard(pid)
         ended.append(status)
         signal.pthread_kill(waiter, signal.SIGCHLD)
 
@@ -267,9 +357,9 @@ def _wait(pid: int, watched: frozenset[signal.Signals]) -> int:
     thread = threading.Thread(target=watch, name="npu-xfer-wait", daemon=True)
     thread.start()
     while not ended:
-        info = signal.sigwaitinfo(watched | {signal.SIGCHLD})
-        if info.si_signo != signal.SIGCHLD and info.si_code != _FROM_KERNEL and not ended:
-            os.kill(pid, info.si_signo)
+        info = signal.sigtimedwait(watched | {signal.SIGCHLD}, _LOOK_S)
+        if info is not None and info.si_signo != signal.SIGCHLD and info.si_code != _FROM_KERNEL:
+            _pass_on(info.si_signo, None)
     thread.join()
     return os.waitstatus_to_exitcode(ended[0])
 
@@ -277,6 +367,7 @@ def _wait(pid: int, watched: frozenset[signal.Signals]) -> int:
 def _run_program(argv: Sequence[str], environ: Mapping[str, str]) -> int:
     """The exit status, negative for a signal. Raises OSError when the program cannot be started."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _PASSED_ON | {signal.SIGCHLD})
+    _listen()
     try:
         # Python ignores SIGPIPE and SIGXFSZ, and a program would inherit that.
         pid = os.posix_spawnp(
@@ -290,15 +381,28 @@ def _run_program(argv: Sequence[str], environ: Mapping[str, str]) -> int:
 def run(argv: Sequence[str], choices: Choices) -> Ran:
     """Runs a program on the simulator, with this process's standard streams, and waits for it.
 
-    Reports are read when the program itself has ended; what its children do later is not in them.
-    Raises LibraryError without a simulator, OSError when the program cannot be started (see `status_of`).
+    To be called inside `signals_for_program`. Reports are read when the program itself has ended; what its
+    children do later is not in them.
+    Raises LibraryError without a simulator, XferError without a folder for temporary files, ValueError for a
+    choice that the simulator does not take, OSError when the program cannot be started (see `status_of`).
     """
-    with tempfile.TemporaryDirectory(prefix="npu-xfer-") as name:
-        environ = _environment(Path(name), choices)
+    simulator_file()
+    with contextlib.ExitStack() as stack:
+        try:
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="npu-xfer-"))
+            if set(folder) & _SEPARATORS:
+                raise OSError(f"{folder} has a : or ; in it, which separates folders on a library path")
+            environ = _environment(Path(folder), choices)
+        except OSError as error:
+            raise XferError(
+                f"no temporary folder for the program's libraries and reports: {error}",
+                remedy="set TMPDIR to a folder that can be written",
+            ) from error
+        _check_choices(environ, choices)
         code = _run_program(argv, environ)
         report = sum_reports(Path(environ["ACLSIM_REPORT"]))
     report.name_lines()
-    if not report.pids and not report.unreadable:
+    if not report.pids and not report.unfinished and not report.unreadable:
         return _ran(code, None)
     return _ran(code, report)
 

@@ -122,12 +122,15 @@ def run(
             faults=faults,
             strict=strict,
         )
-        try:
-            ran = _sim.run(program, choices)
-        except OSError as error:
-            fail(screen, f"{program[0]} cannot be started: {error.strerror or error}", _sim.status_of(error))
-    _sim_view.draw(ran, screen)
-    save(screen, report, _sim_view.as_json(ran))
+    with _sim.signals_for_program():
+        with outcomes(screen):
+            try:
+                ran = _sim.run(program, choices)
+            except OSError as error:
+                text = f"{program[0]} cannot be started: {error.strerror or error}"
+                fail(screen, text, _sim.status_of(error))
+        _sim_view.draw(ran, screen)
+        save(screen, report, _sim_view.as_json(ran))
     if check and ran.status == 0 and ran.report is not None and not ran.report.is_clean():
         screen.complain("--check: the program ended with 0, but see the findings and leaks above")
         raise typer.Exit(_UNCLEAN)

@@ -137,10 +137,18 @@ def draw(ran: Ran, screen: Screen) -> None:
     screen.out.print(_TITLE, style="bold yellow", markup=False)
     screen.say(NOTICE)
     report = ran.report
-    if report is not None and (report.pids or report.unreadable):
+    if report is not None:
+        if report.unfinished:
+            if ran.signal_name is not None:
+                screen.say(f"The program was ended by {ran.signal_name}.")
+            pids = ", ".join(map(str, report.unfinished))
+            screen.say(
+                f"Without a report of what it did with ACL: process {pids}. It was ended by a signal or by "
+                "_exit, as multiprocessing ends workers that it forked or terminates, or it runs still."
+            )
         for text in report.unreadable:
             screen.say(f"A process left a report that cannot be read: {text}")
-    if report is None or report.n_calls() == 0:
+    if report is None or (report.n_calls() == 0 and not report.unfinished):
         screen.say(_without_report(ran))
     if report is None or not report.pids:
         return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import operator
 from typing import TYPE_CHECKING, Any
 
 from npu_xfer._library import choose_library, located_library
@@ -27,6 +28,8 @@ __all__ = [
     "device_number",
     "direction_number",
     "is_active",
+    "stream_handle",
+    "text",
 ]
 
 _ABI = 1
@@ -106,14 +109,54 @@ _FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
 }
 
 
+def _number_range(kind: Any) -> range | None:
+    """What a whole number or an address may be; None for other parameters."""
+    if getattr(kind, "_type_", None) not in _WHOLE:
+        return None
+    n_bits = 8 * ctypes.sizeof(kind)
+    signed = kind(-1).value == -1
+    return range(-(1 << (n_bits - 1)), 1 << (n_bits - 1)) if signed else range(1 << n_bits)
+
+
+_WHOLE = frozenset("iIlLqQP")  # ctypes' letters
+
+
+def _fitting(value: Any, accepted: range | None) -> Any:
+    """ctypes alone cuts a number that does not fit: device 2**32 would be device 0."""
+    if accepted is None or isinstance(value, ctypes.Array | bytes):  # memory of Python's for an address
+        return value
+    number = operator.index(value)
+    if number not in accepted:
+        raise OverflowError(f"{number} is not from {accepted.start} to {accepted.stop - 1}")
+    return number
+
+
+def _checked(library: Library, name: str, restype: Any, argtypes: tuple[Any, ...]) -> Any:
+    function = getattr(library.handle, name)
+    function.restype, function.argtypes = restype, list(argtypes)
+    ranges = [_number_range(kind) for kind in argtypes]
+
+    def checked(*arguments: Any) -> Any:
+        return function(*map(_fitting, arguments, ranges))
+
+    return checked
+
+
+def text(value: str, what: str) -> bytes:
+    """A text as C takes it; a NUL would end it early."""
+    if not isinstance(value, str):
+        raise TypeError(f"{what} must be a str, got {value!r}")
+    if "\0" in value:
+        raise ValueError(f"{what} {value!r} has a NUL in it")
+    return value.encode(errors="surrogateescape")  # as a path may have it
+
+
 class Control:
     """The typed aclsim functions of one library."""
 
     def __init__(self, library: Library) -> None:
         for name, row in _FUNCTIONS.items():
-            function = getattr(library.handle, name)
-            function.restype, function.argtypes = row[0], list(row[1])
-            setattr(self, name.removeprefix("aclsim_"), function)
+            setattr(self, name.removeprefix("aclsim_"), _checked(library, name, *row))
 
     if TYPE_CHECKING:
 
@@ -162,9 +205,17 @@ def direction_number(direction: DirectionLike) -> int:
 def device_number(device: int | None) -> int:
     if device is None:
         return -1
-    if device < 0:
-        raise ValueError(f"device must be None or at least 0, got {device}")
+    if not 0 <= device < MAX_DEVICES:
+        raise ValueError(f"device must be None or from 0 to {MAX_DEVICES - 1}, got {device}")
     return device
+
+
+def stream_handle(stream: int) -> int:
+    """A handle as a pyACL or npu_xfer call gives it; 0 would be no stream."""
+    handle = operator.index(stream)
+    if handle == 0:
+        raise ValueError("stream must be the handle of a stream, got 0")
+    return handle
 
 
 def accept(status: int, what: str) -> None:

@@ -5,10 +5,19 @@ from __future__ import annotations
 import ctypes
 import enum
 import functools
+import operator
 from typing import TYPE_CHECKING
 
 from npu_xfer.errors import XferError
-from npu_xfer.sim._binding import MAX_DEVICES, accept, control, device_number, direction_number
+from npu_xfer.sim._binding import (
+    MAX_DEVICES,
+    accept,
+    control,
+    device_number,
+    direction_number,
+    stream_handle,
+    text,
+)
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -88,13 +97,13 @@ def release_engine(device: int, direction: DirectionLike) -> None:
 
 def hold_stream(stream: int) -> Hold:
     """Stops one stream, given by its handle: it starts no further task. Holds nest by count."""
-    accept(control().hold_stream(stream), f"to hold stream {stream:#x}")
+    accept(control().hold_stream(stream_handle(stream)), f"to hold stream {stream:#x}")
     return Hold(functools.partial(release_stream, stream))
 
 
 def release_stream(stream: int) -> None:
     """Gives back one hold of a stream. Raises ValueError when it is not held."""
-    accept(control().release_stream(stream), f"to release stream {stream:#x}")
+    accept(control().release_stream(stream_handle(stream)), f"to release stream {stream:#x}")
 
 
 def pending_tasks(device: int = 0) -> int:
@@ -127,6 +136,8 @@ def _inside(status: int, what: _Outside, address: int, nbytes: int) -> None:
 
 def peek(address: int, nbytes: int) -> bytes:
     """Bytes of device memory, read outside of any stream."""
+    if nbytes < 0:
+        raise ValueError(f"nbytes must be 0 or more, got {nbytes}")
     out = ctypes.create_string_buffer(nbytes)
     _inside(control().peek(address, out, nbytes), _Outside.PEEK, address, nbytes)
     return out.raw
@@ -134,7 +145,7 @@ def peek(address: int, nbytes: int) -> bytes:
 
 def poke(address: int, data: bytes | bytearray | memoryview) -> None:
     """Writes device memory outside of any stream."""
-    raw = bytes(data)
+    raw = bytes(memoryview(data).cast("B"))  # of an int, bytes() would make as many zeros
     _inside(control().poke(address, raw, len(raw)), _Outside.POKE, address, len(raw))
 
 
@@ -153,7 +164,7 @@ def set_profile(name: str) -> None:
 
     Raises XferError for a name that it does not know, while a device is set, and after acl's initialisation.
     """
-    if control().set_profile(name.encode()) < 0:
+    if control().set_profile(text(name, "the profile")) < 0:
         raise XferError(
             f"the simulator keeps profile {profile()} instead of {name!r}",
             remedy="choose a profile that exists, before the first scheduler, or by ACLSIM_PROFILE",
@@ -170,6 +181,8 @@ def set_mode(mode: Mode, *, seed: int = 0) -> None:
     """Chooses how queued work is executed. Raises XferError while a device is set, ValueError for no mode."""
     if mode not in _MODES:
         raise ValueError(f"mode must be one of {', '.join(_MODES)}, got {mode!r}")
+    if not 0 <= operator.index(seed) < 1 << 64:
+        raise ValueError(f"seed must be from 0 to 2**64 - 1, got {seed}")
     if control().set_mode(_MODES.index(mode), seed) < 0:
         raise XferError(
             f"the simulator keeps its mode instead of {mode}: a device is set",
@@ -185,9 +198,9 @@ def now_ns() -> int:
 
 def set_guards(on: bool | None) -> None:
     """Switches the checks of order and of freed memory, whose results are findings; None: by mode."""
-    control().set_guards(-1 if on is None else int(on))
+    control().set_guards(-1 if on is None else int(bool(on)))
 
 
 def set_strict(on: bool) -> None:
     """Makes a copy that is not aligned as documented an error instead of a finding."""
-    control().set_strict(int(on))
+    control().set_strict(int(bool(on)))

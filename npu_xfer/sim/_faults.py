@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
-from npu_xfer.sim._binding import accept, control, device_number, direction_number
+from npu_xfer.sim._binding import accept, control, device_number, direction_number, text
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -95,6 +95,10 @@ class Fault:
         words: list[str] = [self.action]
         for field in fields(self):
             value = getattr(self, field.name)
+            if len(str(value).split()) > 1:
+                raise ValueError(
+                    f"{field.name} {value!r} has a blank in it, which begins another part of a rule"
+                )
             if field.name != "action" and value is not None:
                 words.append(f"{_KEYS.get(field.name, field.name)}={value!s}")
         return " ".join(words)
@@ -131,7 +135,7 @@ def add_fault(fault: Fault | str) -> ArmedFault:
     """Arms one rule, from now on. Raises ValueError with the reason when the simulator does not take it."""
     rule = fault if isinstance(fault, str) else fault.rule
     control_now = control()
-    added = control_now.add_fault(rule.encode())
+    added = control_now.add_fault(text(rule, "a fault rule"))
     if added < 0:
         raise ValueError(f"the simulator refused the fault {rule!r}: {control_now.fault_error().decode()}")
     return ArmedFault(added, rule)
@@ -158,7 +162,7 @@ def fail_call(name: str, code: int, *, nth: int = 1) -> int:
     fault's id. Raises ValueError for a name that is no ACL function."""
     if nth < 1:
         raise ValueError(f"nth must be at least 1, got {nth}")
-    fault: int = control().fail_call(name.encode(), nth, code)
+    fault: int = control().fail_call(text(name, "the function"), nth, code)
     accept(fault, f"a fault for {name}, which it does not know")
     return fault
 

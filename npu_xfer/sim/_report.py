@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import ctypes
 import json
+import os
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from npu_xfer.errors import XferError
-from npu_xfer.sim._binding import CCounters, accept, control
-
-if TYPE_CHECKING:
-    import os
+from npu_xfer.sim._binding import CCounters, accept, control, text
 
 __all__ = [
     "FINDING_KINDS",
@@ -102,7 +100,7 @@ def call_count(name: str, tid: int = 0) -> int:
 
     Raises ValueError for a name that is no ACL function.
     """
-    count: int = control().call_count(name.encode(), tid)
+    count: int = control().call_count(text(name, "the function"), tid)
     accept(count, f"to count calls of {name}, which it does not know")
     return count
 
@@ -123,10 +121,10 @@ class Finding:
 
 
 def _texts(kind: str) -> tuple[str, ...]:
-    text = ctypes.create_string_buffer(1024)
+    line = ctypes.create_string_buffer(1024)
     found: list[str] = []
-    while control().finding_text(kind.encode(), len(found), text, len(text)) >= 0:
-        found.append(text.value.decode(errors="replace"))
+    while control().finding_text(kind.encode(), len(found), line, len(line)) >= 0:
+        found.append(line.value.decode(errors="replace"))
     return tuple(found)
 
 
@@ -138,7 +136,7 @@ def findings(kind: str | None = None) -> tuple[Finding, ...]:
     kinds = FINDING_KINDS if kind is None else (kind,)
     result: list[Finding] = []
     for each in kinds:
-        count: int = control().finding_count(each.encode())
+        count: int = control().finding_count(text(each, "the kind"))
         accept(count, f"to count findings of kind {each!r}; there are {', '.join(FINDING_KINDS)}")
         if count > 0:
             result.append(Finding(each, count, _texts(each)))
@@ -158,8 +156,8 @@ def write_report(path: str | os.PathLike[str]) -> None:
 
     Raises XferError when the file cannot be written.
     """
-    name = str(path)
-    if control().write_report(name.encode()) < 0:
+    name = os.fspath(path)
+    if control().write_report(text(name, "the path")) < 0:
         raise XferError(f"the simulator cannot write its report to {name}", remedy="choose another folder")
 
 
