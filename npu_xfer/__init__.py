@@ -6,6 +6,7 @@ package loads no ACL library and makes no runtime call.
 
 from __future__ import annotations
 
+from npu_xfer import _built  # noqa: F401  (first: its error says what is wrong)
 from npu_xfer._types import Direction, LaneStats, LibraryInfo, Stats
 from npu_xfer.blocking import BlockingDeviceArray, BlockingScheduler, BlockingTransfer
 from npu_xfer.device_array import DeviceArray

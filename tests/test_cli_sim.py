@@ -126,7 +126,7 @@ def sdk(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("sdk")
     ran = RUNNER.invoke(app, ["sim", "sdk", str(folder)])
     assert ran.exit_code == 0, ran.output
-    assert f"g++ prog.cpp -I {folder}/include -L {folder}/lib64 -lascendcl" in ran.stdout
+    assert f"g++ -g prog.cpp -I {folder}/include -L {folder}/lib64 -lascendcl" in ran.stdout
     return folder
 
 

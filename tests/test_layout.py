@@ -21,6 +21,7 @@ NATIVE = ROOT / "native"
 # A module may import modules of a lower floor, and of its own package.
 FLOORS = {
     "errors": 0,
+    "_built": 0,
     "_types": 0,
     "_settings": 0,
     "_cann": 1,

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import re
+import shutil
 import signal
+import subprocess
+import sys
+from pathlib import Path
 
 from support import run_python
+
+import npu_xfer
 
 
 def test_import_loads_no_acl_library_and_makes_no_call() -> None:
@@ -250,3 +256,21 @@ def test_acl_is_initialised_again_after_a_failed_initialisation() -> None:
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout == "aclInit 507899\n[0, 1, 2] True\n1 1\n"
+
+
+def test_the_source_folder_says_what_it_is(tmp_path: Path) -> None:
+    package = tmp_path / "npu_xfer"
+    package.mkdir()
+    here = Path(npu_xfer.__file__).parent
+    for name in ("__init__.py", "_built.py"):
+        shutil.copy(here / name, package / name)
+    ran = subprocess.run(
+        [sys.executable, "-S", "-c", "import npu_xfer"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ran.returncode == 1
+    assert "run from another folder, or install the checkout with `pip install -e .`" in ran.stderr

@@ -15,6 +15,7 @@ from npu_xfer import _library, sim
 from npu_xfer._cann.abi import MemcpyKind
 from npu_xfer._types import Direction
 from npu_xfer.errors import AclError, LibraryError, ResourceError
+from npu_xfer.sim import _binding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -251,14 +252,11 @@ def test_bad_rules_in_the_environment_are_refused(tmp_path: Path) -> None:
     assert "cannot read the file" in run(ACLSIM_FAULTS=f"@{tmp_path / 'none'}")
 
 
-def test_a_part_that_the_build_lacks_is_named() -> None:
+def test_a_simulator_of_another_build_is_refused() -> None:
     if not sim.is_active():
         pytest.skip("the chosen ACL library is not the simulator")
-    control = sim._bind(_library.located_library().library)
-    with pytest.raises(AttributeError, match="no_such_function"):
-        control.no_such_function()
-    late = {"aclsim_not_in_any_build": (ctypes.c_int, ())}
+    library = _library.located_library().library
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("npu_xfer.sim._binding._LATER", late)
-        with pytest.raises(LibraryError, match="no function aclsim_not_in_any_build"):
-            control.not_in_any_build()
+        patch.setitem(_binding._FUNCTIONS, "aclsim_not_in_any_build", (ctypes.c_int, ()))
+        with pytest.raises(LibraryError, match=r"lacks a control function.*aclsim_not_in_any_build"):
+            _binding._bind.__wrapped__(library)

@@ -1,3 +1,8 @@
+/* loader.c - see loader.h.
+ *
+ * Threads: see loader.h. Locks: none. Owns: the one table of symbols, which is constant.
+ * Invariant: see loader.h.
+ */
 #include "acl/loader.h"
 
 #include <dlfcn.h>

@@ -3,8 +3,8 @@
  * Threads: load and unload are called by one thread at a time per struct.
  * Locks:   none.
  * Owns:    the dlopen handle, until npux_acl_unload.
- * Invariant: no ACL function is called here; loading has no effect on any device. The simulator is asked which
- *          functions its simulated release has (aclsim_has_function), and the others count as missing.
+ * Invariant: no ACL function is called here; loading has no effect on any device. The simulator is asked
+ *          which functions its simulated release has (aclsim_has_function); the others count as missing.
  */
 #ifndef NPUX_ACL_LOADER_H
 #define NPUX_ACL_LOADER_H

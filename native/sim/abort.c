@@ -39,13 +39,22 @@ void sim_stream_failed(struct sim_stream *s, const struct sim_failure *failure)
     halt(ctx, s);
 }
 
+aclError sim_device_usable(const struct sim_device *dev)
+{
+    if (atomic_load_explicit(&dev->task_abort, memory_order_acquire) == 0)
+        return ACL_SUCCESS;
+    return sim_fail(ACL_ERROR_RT_DEVICE_TASK_ABORT, "EE9999",
+                    "the tasks of device %d are being aborted: wait until aclrtDeviceTaskAbort has returned",
+                    dev->id);
+}
+
 aclError sim_context_usable(struct sim_context *ctx)
 {
-    aclError code = atomic_load_explicit(&ctx->sticky, memory_order_acquire);
+    aclError code = sim_device_usable(ctx->dev);
 
-    if (atomic_load_explicit(&ctx->dev->task_abort, memory_order_acquire) != 0)
-        return sim_fail(ACL_ERROR_RT_DEVICE_TASK_ABORT, "EE9999", "the tasks of device %d are being aborted",
-                        ctx->dev->id);
+    if (code != 0)
+        return code;
+    code = atomic_load_explicit(&ctx->sticky, memory_order_acquire);
     if (code == 0)
         return ACL_SUCCESS;
     return sim_fail(
@@ -68,15 +77,11 @@ aclError sim_context_notice(struct sim_context *ctx)
 aclError sim_failure_mode(struct sim_thread *self, struct sim_stream *s, uint64_t mode)
 {
     struct sim_context *ctx;
-    aclError code = sim_stream_check(s);
+    aclError code = sim_stream_resolve(self, &s, &ctx);
     bool stop = (mode & MODE_MASK) == ACL_STOP_ON_FAILURE, stops;
 
-    if (code == 0)
-        code = sim_need_context(self, &ctx);
     if (code != 0)
         return code;
-    if (s == NULL)
-        s = ctx->stream;
     if ((s->flags & ACL_STREAM_DEVICE_USE_ONLY) != 0)
         return sim_fail_quiet(ACL_ERROR_RT_FEATURE_NOT_SUPPORT);
     pthread_mutex_lock(&sim.mu);
@@ -159,21 +164,17 @@ aclError aclrtStreamAbort(aclrtStream stream)
     SIM_CALL(aclrtStreamAbort);
     struct sim_stream *s = stream;
     struct sim_context *ctx;
-    aclError code = sim_stream_check(s);
+    aclError code = sim_stream_resolve(self, &s, &ctx);
 
     if (code == 0)
-        code = sim_need_context(self, &ctx);
-    if (code != 0)
-        return code;
-    if (s == NULL)
-        s = ctx->stream;
-    code = sim_stream_own(s, ctx);
+        code = sim_stream_own(s, ctx);
     if (code != 0)
         return code;
     if (!sim_profile.has_stream_abort)
         return sim_fail_quiet(ACL_ERROR_RT_FEATURE_NOT_SUPPORT);
-    if (atomic_load_explicit(&ctx->dev->task_abort, memory_order_acquire) != 0)
-        return sim_context_usable(ctx);
+    code = sim_device_usable(ctx->dev);
+    if (code != 0)
+        return code;
     pthread_mutex_lock(&sim.mu);
     code = sim_stream_check(s);
     if (code == 0) {
@@ -245,9 +246,8 @@ aclError aclrtDeviceTaskAbort(int32_t device, uint32_t timeout_ms)
     if (timeout_ms > MAX_ABORT_MS)
         return sim_fail(ACL_ERROR_RT_PARAM_INVALID, "EE1003", "timeout %u ms, expected value: [0, %d]",
                         timeout_ms, (int)MAX_ABORT_MS);
-    if (device < 0 || (uint32_t)device >= atomic_load(&sim.n_devices))
-        return sim_fail(ACL_ERROR_RT_INVALID_DEVICEID, "EE1003", "device %d, expected value: [0, %u)", device,
-                        atomic_load(&sim.n_devices));
+    if (sim_check_device(device) != 0)
+        return ACL_ERROR_RT_INVALID_DEVICEID;
     dev = &sim.dev[device];
     pthread_mutex_lock(&sim.mu);
     busy = atomic_fetch_add_explicit(&dev->task_abort, 1, memory_order_acq_rel) != 0;

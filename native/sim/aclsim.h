@@ -30,7 +30,9 @@
  * line as its text. Calls that need no aclInit use the default instead.
  *
  * Threads: every function may be called from any thread, with or without an ACL context.
- * Locks:   taken inside; no function here blocks on simulated work.
+ * Locks:   taken inside; no function here waits for simulated work.
+ * Owns:    nothing of the caller's; texts that are returned belong to the calling thread, until its next
+ * call. Invariant: nothing here changes what an ACL function of a program that does not call it returns.
  */
 #ifndef NPUX_ACLSIM_H
 #define NPUX_ACLSIM_H
@@ -161,7 +163,8 @@ int64_t aclsim_fail_call(const char *name, uint64_t nth, int32_t code);
  *   lose      code=507010 name=    the device is lost: queued work fails, calls that need the device return
  *                              code, its status is abnormal; until the last reset, or aclrtResetDeviceForce
  *   sick      code=507054      a memory fault (507053 to 507057): copies fail until tasks are aborted and
- *                              the fault is repaired, or until the device is reset
+ *                              the fault is repaired, or until the device is reset (507057, and 507056
+ *                              but on the 950, cannot be repaired)
  *   random    rate=P seed=N    of the copies a share P is refused (207001), fails (507001) or is slow
  * Selectors: device=, and for queued copies direction=h2d|d2h|d2d, stream=ID, min_bytes=, max_bytes=.
  * When: nth=1 the first match that fires, every=1 then one of so many, times=1 how often (0: for ever,
@@ -179,11 +182,16 @@ int64_t aclsim_faults_fired(int64_t id); /* how often, or -1 for an unknown id *
 int64_t aclsim_clear_faults(void);
 
 /* Findings: what was noticed that would be wrong, slow or lucky on hardware. Kinds: pageable, unaligned,
- * host-as-d2d, source-changed, freed, unordered, stale-handle, in-callback, leak. */
+ * wrong-kind, host-as-d2d, source-changed, freed, unordered, stale-handle, in-callback, leak. A text names
+ * the calls with the places that they were made from, "aclrtMemcpyAsync [/path/program+0x1234]": addr2line -e
+ * /path/program 0x1234 says the line. `npu-xfer sim run` does that by itself. */
 int64_t aclsim_finding_count(const char *name); /* NULL: of all kinds; -1 for an unknown name */
 /* The index-th of the first 32 different texts of a kind. 0; 1 when it was cut; -1 when there is none. */
 int aclsim_finding_text(const char *name, uint32_t index, char *out, size_t n);
 void aclsim_clear_findings(void);
+/* What findings name as the place of this thread's next call, instead of an address; a language without
+ * useful return addresses says its file and line here. Up to 119 characters are kept; NULL: the address. */
+void aclsim_set_site(const char *name);
 
 /* Writes the report now: a JSON object with "simulator", "pid", "profile", "mode", "calls", "copies",
  * "failed_copies", "pageable_copies", "unaligned_copies", "faults_fired", "findings", "leaks" (what is alive)

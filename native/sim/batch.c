@@ -45,7 +45,8 @@ static aclError check_arrays(const struct batch *b)
                             b->dest_maxs[i]);
     for (size_t k = 0; k < b->n_attrs; k++)
         if (memcmp(b->attrs[k].rsv, zeros, sizeof(zeros)) != 0)
-            return sim_fail(ACL_ERROR_INVALID_PARAM, "EH0007", "attrs[%zu].rsv has to be zero", k);
+            return sim_fail(ACL_ERROR_INVALID_PARAM, "EH0007",
+                            "attrs[%zu].rsv is not zero: clear the whole structure first", k);
     return ACL_SUCCESS;
 }
 
@@ -57,7 +58,8 @@ static bool decided_by_arguments(const struct batch *b, aclError *code)
         return true;
     }
     if (b->n_copies == 0) {
-        *code = sim_fail(ACL_ERROR_INVALID_PARAM, "EH0001", "the batch is empty");
+        *code =
+            sim_fail(ACL_ERROR_INVALID_PARAM, "EH0001", "the batch has 0 copies, expected value: at least 1");
         return true;
     }
     if (nothing_to_copy(b) && sim_profile.zero_count_ok) {

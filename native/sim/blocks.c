@@ -1,5 +1,11 @@
-/* blocks.c - see blocks.h. */
+/* blocks.c - see blocks.h.
+ *
+ * Threads: any. Locks: mu, a leaf; not held while blocks are poisoned.
+ * Owns:    see blocks.h. Invariant: (mu held) the extents of a device's blocks, free ones too, tile its
+ * memory.
+ */
 #include "sim/blocks.h"
+#include "sim/made.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -61,6 +67,7 @@ static struct sim_block *meta_new(void)
     b->prio = seed;
     b->left = b->right = b->prev = b->next = b->bin_prev = b->bin_next = NULL;
     b->is_free = b->registered = false;
+    b->made = NULL;
     return b;
 }
 
@@ -331,6 +338,7 @@ void *sim_heap_alloc(struct sim_heap *heap, size_t nbytes, size_t pad, uint32_t 
             heap->peak_bytes = heap->nbytes - heap->free_bytes;
         stats.device_blocks++;
         stats.device_bytes += b->extent;
+        b->made = sim_made_here(SIM_MADE_DEVICE_BLOCK, b->extent);
     }
     pthread_mutex_unlock(&mu);
     if (b == NULL)
@@ -366,6 +374,7 @@ void *sim_pinned_alloc(size_t nbytes)
         b->page_bytes = 4096;
         stats.pinned_blocks++;
         stats.pinned_bytes += b->extent;
+        b->made = sim_made_here(SIM_MADE_PINNED_BLOCK, b->extent);
         meta_live(b);
         sim_treap_insert(&pinned_live, b);
     }
@@ -412,6 +421,7 @@ static void take_out(struct sim_block **root, struct sim_block *b)
     sim_treap_remove(root, b);
     if (b->registered)
         return;
+    sim_made_gone(b->made, b->extent);
     if (b->device < 0) {
         stats.pinned_blocks--;
         stats.pinned_bytes -= b->extent;
@@ -425,11 +435,11 @@ void sim_pinned_remove(struct sim_block *b)
 {
     unsigned long long state;
 
-    if (sim_guards())
-        sim_guard_free((const void *)b->base);
     pthread_mutex_lock(&mu);
     take_out(&pinned_live, b);
     pthread_mutex_unlock(&mu);
+    if (sim_guards())
+        sim_guard_free(b);
     state = atomic_fetch_or_explicit(&b->state, SIM_BLOCK_FREED, memory_order_acq_rel);
     if ((state & SIM_BLOCK_PINS) == 0) {
         release(b);
@@ -447,8 +457,6 @@ bool sim_block_free(const void *ptr, bool pinned)
     struct sim_block **root = NULL, *b = NULL;
     struct sim_heap *heap;
 
-    if (sim_guards())
-        sim_guard_free(ptr);
     pthread_mutex_lock(&mu);
     heap = pinned ? NULL : heap_of((uintptr_t)ptr);
     root = pinned ? &pinned_live : heap != NULL ? &heap->live : NULL;
@@ -461,6 +469,8 @@ bool sim_block_free(const void *ptr, bool pinned)
     pthread_mutex_unlock(&mu);
     if (b == NULL)
         return false;
+    if (sim_guards())
+        sim_guard_free(b);
     retire(b);
     return true;
 }

@@ -28,6 +28,7 @@ struct sim_block {
     bool registered; /* the program's own memory, pinned by aclrtHostRegister */
     uint32_t page_bytes;
     uint32_t prio;
+    struct sim_made *made;          /* who allocated it; NULL: the program itself */
     atomic_ullong state;            /* generation << 32 | freed << 31 | pins */
     struct sim_block *left, *right; /* treap of live blocks by base */
     struct sim_block *prev, *next;  /* neighbours in the device's address space */

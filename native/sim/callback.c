@@ -4,10 +4,11 @@
  *          context, started with its first one; it ends with the context.
  * Locks:   sim.mu, never held while a callback runs.
  * Owns:    the groups, for the life of the process, and the entries: by the task until its turn in the
- * stream, then by the group's queue, then by the thread that runs it. Invariant: a live group has at least
- * one stream, but for the group of a context.
+ *          stream, then by the group's queue, then by the thread that runs it.
+ * Invariant: a live group has at least one stream, but for the group of a context.
  */
 #include "sim/sim.h"
+#include "sim/site.h"
 
 #include <stdlib.h>
 
@@ -112,7 +113,7 @@ void sim_called_in_callback(enum sim_fn fn)
 {
     if (forbidden[fn])
         sim_find(SIM_FOUND_IN_CALLBACK, "%s was called in a callback of a stream, where it may deadlock",
-                 sim_fn_name(fn));
+                 sim_site_text(sim_site_here()).text);
 }
 
 /* --- groups; sim.mu held --- */
@@ -246,8 +247,6 @@ static void run(struct sim_thread *self, struct sim_group *g)
     struct sim_callback *c = pop(g);
     struct sim_stream *s = c->s;
 
-    if (sim_guards())
-        sim_guard_seen(s, c->seq); /* the callback tells the host so */
     self->in_callback++;
     pthread_mutex_unlock(&sim.mu);
     if (sim_guards())
@@ -267,8 +266,8 @@ static void run(struct sim_thread *self, struct sim_group *g)
 
 static aclError host_bound(const struct sim_stream *s)
 {
-    return sim_fail(ACL_ERROR_RT_STREAM_SUBSCRIBE, "EE1016", "stream %d runs host functions by itself",
-                    s->id);
+    return sim_fail(ACL_ERROR_RT_STREAM_SUBSCRIBE, "EE1016",
+                    "stream %d runs host functions: use another stream for reports", s->id);
 }
 
 /* The stream that a call names, from any context; only the default stream needs one. */
@@ -328,12 +327,14 @@ aclError aclrtSubscribeReport(uint64_t thread, aclrtStream stream)
     if (code == ACL_ERROR_RT_INVALID_HANDLE)
         return sim_closed_meanwhile(s);
     if (code == ACL_ERROR_RT_STREAM_SUBSCRIBE)
-        return sim_fail(code, "EE1016", "stream %d is subscribed already", s->id);
+        return sim_fail(code, "EE1016", "stream %d is subscribed already: unsubscribe it first", s->id);
     if (code == ACL_ERROR_RT_THREAD_SUBSCRIBE)
-        return sim_fail(code, "EE1016", "thread %llu serves another device than %d",
+        return sim_fail(code, "EE1016",
+                        "thread %llu serves another device than %d: use a thread for each device",
                         (unsigned long long)thread, s->dev->id);
     if (code != 0)
-        return sim_fail(code, "EE1023", "%d threads are subscribed", (int)MAX_GROUPS);
+        return sim_fail(code, "EE1023", "%d threads are subscribed, which is the most: unsubscribe one first",
+                        (int)MAX_GROUPS);
     return ACL_SUCCESS;
 }
 
@@ -367,10 +368,12 @@ aclError aclrtUnSubscribeReport(uint64_t thread, aclrtStream stream)
     if (by_host)
         return host_bound(s);
     if (code == ACL_ERROR_RT_STREAM_SUBSCRIBE)
-        return sim_fail(code, "EE1016", "stream %d is not subscribed", s->id);
-    if (code != 0)
-        return sim_fail(code, "EE1016", "thread %llu does not serve stream %d", (unsigned long long)thread,
+        return sim_fail(code, "EE1016", "stream %d is not subscribed: call aclrtSubscribeReport first",
                         s->id);
+    if (code != 0)
+        return sim_fail(code, "EE1016",
+                        "thread %llu does not serve stream %d: pass the thread that was subscribed",
+                        (unsigned long long)thread, s->id);
     return ACL_SUCCESS;
 }
 
@@ -528,7 +531,9 @@ aclError aclrtLaunchHostFunc(aclrtStream stream, aclrtHostFunc fn, void *args)
     code = bind_host(s);
     pthread_mutex_unlock(&sim.mu);
     if (code == ACL_ERROR_RT_STREAM_SUBSCRIBE)
-        return sim_fail(code, "EE1016", "a thread of the program serves stream %d", s->id);
+        return sim_fail(code, "EE1016",
+                        "a thread of the program serves stream %d: use another stream for host functions",
+                        s->id);
     if (code != 0)
         return sim_fail(code, "EE9999", "no host memory for a callback thread");
     code = entry_new(s, fn, args, true, &c);

@@ -16,29 +16,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-__attribute__((weak)) int sim_config_mode(const char *mode)
-{
-    (void)mode;
-    return -1;
-}
-
-__attribute__((weak)) int sim_config_seed(uint64_t seed)
-{
-    (void)seed;
-    return -1;
-}
-
-__attribute__((weak)) int sim_config_faults(const char *rules)
-{
-    (void)rules;
-    return -1;
-}
-
-__attribute__((weak)) void sim_guard_ask(int on)
-{
-    (void)on;
-}
-
 /* --- the file --- */
 
 enum { MAX_FILE_BYTES = 10 * 1024 * 1024 }; /* open runtime; more is no valid file for it */
@@ -121,7 +98,7 @@ static aclError read_wish(const char *path, const struct sim_json *value, struct
             return bad_value(path, value, SIM_DEVICE_FORMS);
     } else if (strcmp(key, "device_memory") == 0) {
         wish->has_bytes = true;
-        if (!sim_parse_bytes(value->text, &wish->device_bytes))
+        if (!sim_parse_memory(value->text, &wish->device_bytes))
             return bad_value(path, value, SIM_MEMORY_FORMS);
     } else if (strcmp(key, "link") == 0) {
         wish->link = value->text;
@@ -144,7 +121,7 @@ static aclError read_wish(const char *path, const struct sim_json *value, struct
     return ACL_SUCCESS;
 }
 
-static aclError ask_hooks(const char *path, const struct sim_json *ours, const struct wish *wish)
+static aclError ask_others(const char *path, const struct sim_json *ours, const struct wish *wish)
 {
     if (wish->has_seed && sim_config_seed(wish->seed) != 0)
         return bad_value(path, sim_json_get(ours, "seed"), "a seed, before a device is set");
@@ -186,7 +163,7 @@ static aclError apply_ours(const char *path, const struct sim_json *ours)
     busy = sim_any_device_set();
     pthread_mutex_unlock(&sim.mu);
     if (!busy) {
-        code = ask_hooks(path, ours, &wish);
+        code = ask_others(path, ours, &wish);
         if (code != 0)
             return code;
         pthread_mutex_lock(&sim.mu);

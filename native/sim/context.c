@@ -115,7 +115,8 @@ aclError aclrtCreateContext(aclrtContext *context, int32_t device)
     ctx = sim_context_new(&sim.dev[device], false);
     pthread_mutex_unlock(&sim.mu);
     if (ctx == NULL)
-        return sim_fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "EE9999", "no address space for device %d", device);
+        return sim_fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "EE9999",
+                        "no address space for device %d: lower ACLSIM_DEVICE_MEMORY", device);
     self->ctx = ctx;
     *context = ctx;
     sim_state_created(ctx->stream);
@@ -127,7 +128,8 @@ static aclError check_context(struct sim_context *ctx)
     if (ctx == NULL)
         return sim_fail_null("context");
     if (atomic_load_explicit(&ctx->magic, memory_order_acquire) != SIM_MAGIC_CONTEXT)
-        return sim_fail(ACL_ERROR_RT_INVALID_HANDLE, "EE1017", "context %p was destroyed", (void *)ctx);
+        return sim_fail(ACL_ERROR_RT_INVALID_HANDLE, "EE1017", "context %p was destroyed: pass a live one",
+                        (void *)ctx);
     return ACL_SUCCESS;
 }
 
@@ -140,7 +142,8 @@ aclError aclrtDestroyContext(aclrtContext context)
     pthread_mutex_lock(&sim.mu);
     code = check_context(ctx);
     if (code == 0 && ctx->is_primary)
-        code = sim_fail(ACL_ERROR_RT_PARAM_INVALID, "EE1001", "aclrtSetDevice made this context");
+        code = sim_fail(ACL_ERROR_RT_PARAM_INVALID, "EE1001",
+                        "aclrtSetDevice made this context: reset its device instead");
     if (code == 0)
         sim_context_close(ctx);
     pthread_mutex_unlock(&sim.mu);

@@ -1,7 +1,7 @@
 /* control.c - the functions of aclsim.h.
  *
  * Threads: any. Locks: sim.mu. Owns: nothing.
- * Invariant: nothing here waits for simulated work.
+ * Invariant: nothing here waits for simulated work; asking for pending tasks may execute some (drive.h).
  */
 #include "sim/settings.h"
 #include "sim/sim.h"

@@ -1,6 +1,6 @@
 /* copy.h - copies of memory: where the sides are, what runs in which direction, how it is queued and moved.
  *
- * Threads: any; sim_move on an engine thread.
+ * Threads: any; sim_move on an engine thread or by the owner of the drive (drive.h).
  * Locks:   sim.mu in the functions that submit, never while bytes move.
  * Owns:    the descriptions that indirect tasks point to, until the task is published or dropped.
  * Invariant: the order of the checks is that of the real runtime; a queued copy's bytes are read when it
@@ -55,10 +55,6 @@ aclError sim_copy_now(const struct sim_copy *c, const struct sim_rows *rows, str
 
 /* --- queued copies (copy_queue.c) --- */
 
-/* 0, or the code with which a stopped context refuses work; and the word of a wait may have changed. Both are
- * of the files about streams; what is here does nothing and gives way to them. */
-int sim_context_usable(struct sim_context *ctx);
-void sim_value_poll(void);
 /* Whether the context takes copies and fills for this stream now: the last check before a submission. */
 aclError sim_may_submit(const struct sim_stream *s, struct sim_context *ctx);
 /* Splits into tasks of the size that one descriptor can carry. When the stream is closed meanwhile, what was
@@ -75,7 +71,6 @@ aclError sim_copy_queue_indirect(struct sim_thread *self, struct sim_stream *s, 
 /* Ordinary memory: drains the stream, then copies here. */
 aclError sim_copy_pageable(struct sim_stream *s, const struct sim_copy *c, const struct sim_rows *rows,
                            struct sim_device *dev);
-aclError sim_closed_meanwhile(struct sim_stream *s);
 
 /* --- what is reported about a copy (copy_note.c) --- */
 

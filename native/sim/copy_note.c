@@ -4,6 +4,7 @@
  * Invariant: without strictness nothing here changes the result of a copy.
  */
 #include "sim/copy.h"
+#include "sim/site.h"
 
 enum { ALIGNMENT = 64 }; /* documented for both sides of aclrtMemcpyAsync up to CANN 9.0.1 */
 
@@ -27,8 +28,8 @@ aclError sim_note_alignment(const void *dst, const void *src)
     atomic_fetch_add_explicit(&sim.tally.unaligned, 1, memory_order_relaxed);
     if (sim_profile.alignment_documented)
         sim_find(SIM_FOUND_UNALIGNED,
-                 "aclrtMemcpyAsync from %p to %p: CANN %s documents %d-byte alignment of both addresses", src,
-                 dst, sim_profile.cann_version, ALIGNMENT);
+                 "%s from %p to %p: CANN %s documents %d-byte alignment of both addresses",
+                 sim_site_text(sim_site_here()).text, src, dst, sim_profile.cann_version, ALIGNMENT);
     if (!atomic_load_explicit(&strict, memory_order_relaxed))
         return ACL_SUCCESS;
     return sim_fail(
@@ -44,16 +45,16 @@ void sim_note_ordinary(const struct sim_copy *c, aclrtMemcpyKind kind)
         return;
     if (sim_is_pageable(c, kind))
         sim_find(SIM_FOUND_PAGEABLE,
-                 "aclrtMemcpyAsync of %zu bytes from %p to %p: the %s is ordinary memory, so %s; use "
+                 "%s of %zu bytes from %p to %p: the %s is ordinary memory, so %s; use "
                  "aclrtMallocHost",
-                 c->nbytes, (const void *)c->src, (void *)c->dst,
+                 sim_site_text(sim_site_here()).text, c->nbytes, (const void *)c->src, (void *)c->dst,
                  c->src_loc == UNREGISTERED ? "source" : "destination",
                  sim_profile.pageable_waits ? "the call waits for the stream and copies by itself"
                                             : "the copy touches it later, when it may have moved or gone");
     else if (kind == ACL_MEMCPY_DEVICE_TO_DEVICE && sim_profile.form == SIM_FORM_EP)
         sim_find(SIM_FOUND_HOST_AS_D2D,
-                 "aclrtMemcpyAsync of %zu bytes from %p to %p with kind DEVICE_TO_DEVICE: the %s is ordinary "
+                 "%s of %zu bytes from %p to %p with kind DEVICE_TO_DEVICE: the %s is ordinary "
                  "host memory, which a DMA engine may fault on; pass the kind of the direction",
-                 c->nbytes, (const void *)c->src, (void *)c->dst,
+                 sim_site_text(sim_site_here()).text, c->nbytes, (const void *)c->src, (void *)c->dst,
                  c->src_loc == UNREGISTERED ? "source" : "destination");
 }

@@ -44,7 +44,6 @@ static void move_now(const struct sim_copy *c, const struct sim_rows *rows, stru
         memmove(dst + row * rows->dpitch, src + row * rows->spitch, rows->width);
     if (end_ns != 0)
         sim_sleep_until(end_ns);
-    sim_value_poll();
     if (dir == DIR_H2H)
         return;
     atomic_fetch_add_explicit(&sim.tally.copies[dir], 1, memory_order_relaxed);
@@ -62,7 +61,10 @@ aclError sim_copy_now(const struct sim_copy *c, const struct sim_rows *rows, str
 {
     const struct sim_rows one = {.width = c->nbytes, .height = 1};
     size_t dst_span, src_span;
+    aclError code = sim_device_usable(dev);
 
+    if (code != 0)
+        return code;
     if (rows == NULL)
         rows = &one;
     if (!sim_locations_usable(c))

@@ -9,22 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-aclError sim_closed_meanwhile(struct sim_stream *s)
-{
-    return sim_fail(ACL_ERROR_RT_INVALID_HANDLE, "EE1017", "stream %p was destroyed during the call",
-                    (void *)s);
-}
-
-__attribute__((weak)) int sim_context_usable(struct sim_context *ctx)
-{
-    (void)ctx;
-    return ACL_SUCCESS;
-}
-
-__attribute__((weak)) void sim_value_poll(void)
-{
-}
-
 aclError sim_may_submit(const struct sim_stream *s, struct sim_context *ctx)
 {
     aclError code = sim_stream_own(s, ctx);

@@ -19,17 +19,6 @@ static const uint64_t max_nbytes = UINT32_MAX; /* one descriptor: less than 4 Gi
 
 _Static_assert(sizeof(struct sim_desc) <= DESC_NBYTES, "a descriptor has to fit where a real one does");
 
-/* The chips with the newer task scheduler (aclrtGetMemcpyDescSize, CANN docs). */
-static bool chip_has_desc(void)
-{
-    return sim_profile.chip != SIM_CHIP_910 && sim_profile.chip != SIM_CHIP_310P;
-}
-
-static bool chip_has_offset(void) /* aclrtMemcpyAsyncWithOffset, CANN docs */
-{
-    return sim_profile.chip != SIM_CHIP_310B && sim_profile.chip != SIM_CHIP_310P;
-}
-
 static aclError check_kind(aclrtMemcpyKind kind)
 {
     if ((unsigned)kind > ACL_MEMCPY_INTER_DEVICE_TO_DEVICE)
@@ -39,7 +28,7 @@ static aclError check_kind(aclrtMemcpyKind kind)
 
 static bool supported(aclrtMemcpyKind kind)
 {
-    return chip_has_desc() && kind == ACL_MEMCPY_INNER_DEVICE_TO_DEVICE;
+    return sim_profile.has_memcpy_desc && kind == ACL_MEMCPY_INNER_DEVICE_TO_DEVICE;
 }
 
 aclError aclrtGetMemcpyDescSize(aclrtMemcpyKind kind, size_t *desc_nbytes)
@@ -158,7 +147,7 @@ aclError aclrtMemcpyAsyncWithDesc(void *desc, aclrtMemcpyKind kind, aclrtStream 
         return code;
     if (stream == NULL)
         return sim_fail_null("stream");
-    if (!chip_has_desc())
+    if (!sim_profile.has_memcpy_desc)
         return sim_fail_quiet(ACL_ERROR_RT_FEATURE_NOT_SUPPORT);
     code = sim_stream_check(stream);
     if (code == 0 && !supported(kind))
@@ -191,7 +180,7 @@ aclError aclrtMemcpyAsyncWithOffset(void **dst, size_t dest_max, size_t dst_offs
         return ACL_SUCCESS;
     if (kind != ACL_MEMCPY_INNER_DEVICE_TO_DEVICE)
         return sim_fail(ACL_ERROR_RT_PARAM_INVALID, "EE1003", "copy kind %d, expected value: 6", (int)kind);
-    if (!chip_has_offset())
+    if (!sim_profile.has_memcpy_offset)
         return sim_fail_quiet(ACL_ERROR_RT_FEATURE_NOT_SUPPORT);
     code = sim_stream_check(s);
     if (code != 0)

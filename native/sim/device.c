@@ -22,6 +22,21 @@ aclError sim_check_device(int32_t device)
                     sim.n_devices);
 }
 
+aclError sim_check_device_set(int32_t device)
+{
+    bool is_set;
+
+    if (sim_check_device(device) != 0)
+        return ACL_ERROR_RT_INVALID_DEVICEID;
+    pthread_mutex_lock(&sim.mu);
+    is_set = sim.dev[device].n_contexts != 0;
+    pthread_mutex_unlock(&sim.mu);
+    if (is_set)
+        return ACL_SUCCESS;
+    return sim_fail(ACL_ERROR_RT_INTERNAL_ERROR, "EE9999", "device %d is not set: call aclrtSetDevice first",
+                    device);
+}
+
 bool sim_any_device_set(void)
 {
     for (int d = 0; d < SIM_MAX_DEVICES; d++)
@@ -36,11 +51,13 @@ aclError aclrtSetDevice(int32_t device)
     struct sim_device *dev;
     struct sim_context *ctx;
     bool is_new;
+    aclError code;
 
     if (sim_check_device(device) != 0)
         return ACL_ERROR_RT_INVALID_DEVICEID;
-    if (sim_fault_lost(device) != 0)
-        return sim_fail(sim_fault_lost(device), "EE9999", "device %d is lost: reset it first", device);
+    code = sim_check_lost(device);
+    if (code != 0)
+        return code;
     dev = &sim.dev[device];
     sim_device_notify(device, ACL_RT_DEVICE_STATE_SET_PRE);
     pthread_mutex_lock(&sim.mu);
@@ -54,7 +71,8 @@ aclError aclrtSetDevice(int32_t device)
     }
     pthread_mutex_unlock(&sim.mu);
     if (ctx == NULL)
-        return sim_fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "EE9999", "no address space for device %d", device);
+        return sim_fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "EE9999",
+                        "no address space for device %d: lower ACLSIM_DEVICE_MEMORY", device);
     if (is_new)
         sim_state_created(ctx->stream);
     sim_device_notify(device, ACL_RT_DEVICE_STATE_SET_POST);
@@ -86,8 +104,8 @@ static aclError reset_device(int32_t device, bool force)
     if (closed != NULL || force)
         sim_fault_revive(device);
     if (unmatched)
-        return sim_fail(ACL_ERROR_RT_CONTEXT_RELEASE_ERROR, "EE1018", "device %d is reset but not set",
-                        device);
+        return sim_fail(ACL_ERROR_RT_CONTEXT_RELEASE_ERROR, "EE1018",
+                        "device %d is reset but not set: pair the calls", device);
     sim_device_notify(device, ACL_RT_DEVICE_STATE_RESET_POST);
     return ACL_SUCCESS;
 }
@@ -152,63 +170,56 @@ aclError aclrtQueryDeviceStatus(int32_t device, aclrtDeviceStatus *status)
     return ACL_SUCCESS;
 }
 
-/* The device's streams and how far each has to come; NULL with *count set when there is no memory. */
-static struct sim_stream **snapshot(struct sim_device *dev, uint32_t *count, uint64_t **targets)
+/* sim.mu held. One entry for each stream of the device; *n of them, from malloc. NULL: no host memory. */
+static struct sim_target *targets_of(struct sim_device *dev, uint32_t *n)
 {
-    struct sim_stream **streams;
-    uint32_t n = 0;
+    struct sim_target *targets;
+    uint32_t n_streams = 0;
 
     for (struct sim_stream *s = dev->streams; s != NULL; s = s->next)
-        n++;
-    streams = malloc((n + 1) * sizeof(*streams));
-    *targets = malloc((n + 1) * sizeof(**targets));
-    *count = 0;
-    if (streams == NULL || *targets == NULL)
-        return streams;
-    for (struct sim_stream *s = dev->streams; s != NULL; s = s->next) {
-        (*targets)[*count] = atomic_load_explicit(&s->tail, memory_order_relaxed);
-        streams[(*count)++] = s;
-    }
-    return streams;
+        n_streams++;
+    targets = malloc((n_streams + 1) * sizeof(*targets));
+    *n = 0;
+    if (targets == NULL)
+        return NULL;
+    for (struct sim_stream *s = dev->streams; s != NULL; s = s->next)
+        targets[(*n)++] = (struct sim_target){s, atomic_load_explicit(&s->tail, memory_order_relaxed),
+                                              sim_stream_aborts(s)};
+    return targets;
 }
 
-/* Errors of the streams are taken along; a stream that is late ends the wait, the others keep theirs. */
+aclError sim_device_targets(struct sim_device *dev, struct sim_target **targets, uint32_t *n)
+{
+    pthread_mutex_lock(&sim.mu);
+    *targets = targets_of(dev, n);
+    pthread_mutex_unlock(&sim.mu);
+    if (*targets != NULL)
+        return ACL_SUCCESS;
+    return sim_fail(ACL_ERROR_BAD_ALLOC, "EH0001", "no host memory to wait for device %d", dev->id);
+}
+
+/* The failures of all streams are taken along and the last one is told; a stream that is late ends the wait,
+ * the others keep theirs. */
 static aclError synchronize(struct sim_thread *self, uint64_t deadline_ns)
 {
     struct sim_context *ctx;
-    struct sim_stream **streams;
-    uint64_t *targets;
-    const struct sim_stream *late = NULL;
+    struct sim_target *targets;
     uint32_t n;
-    aclError code = ACL_SUCCESS, stopped;
+    aclError code, told = ACL_SUCCESS;
 
     if (sim_need_context(self, &ctx) != 0)
         return ACL_ERROR_RT_CONTEXT_NULL;
-    pthread_mutex_lock(&sim.mu);
-    streams = snapshot(ctx->dev, &n, &targets);
-    for (uint32_t i = 0; i < n; i++) {
-        struct sim_failure failure;
-
-        if (!sim_stream_wait(streams[i], targets[i], deadline_ns)) {
-            late = streams[i];
-            break;
-        }
-        failure = streams[i]->failure;
-        streams[i]->failure.code = 0;
-        if (failure.code != 0) {
-            pthread_mutex_unlock(&sim.mu); /* formatting is slow */
-            code = sim_fail_failure(streams[i], &failure);
-            pthread_mutex_lock(&sim.mu);
-        }
+    code = sim_device_targets(ctx->dev, &targets, &n);
+    if (code != 0)
+        return code;
+    for (uint32_t i = 0; i < n && told != ACL_ERROR_RT_STREAM_SYNC_TIMEOUT; i++) {
+        code = sim_stream_sync_to(targets[i].s, targets[i].n_tasks, targets[i].aborts, deadline_ns);
+        if (code != 0)
+            told = code;
     }
-    pthread_mutex_unlock(&sim.mu);
-    free(streams);
     free(targets);
-    if (late != NULL)
-        return sim_fail(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, "EE1002",
-                        "device %d: stream %d did not end in time", ctx->dev->id, late->id);
-    stopped = sim_context_notice(ctx);
-    return stopped != 0 ? stopped : code;
+    code = sim_context_notice(ctx);
+    return code != 0 ? code : told;
 }
 
 aclError aclrtSynchronizeDevice(void)

@@ -79,7 +79,8 @@ aclError aclrtGetDeviceInfo(uint32_t device, aclrtDevAttr attr, int64_t *value)
         return sim_fail(ACL_ERROR_RT_PARAM_INVALID, "EE1003", "device %u, expected value: [0, %u)", device,
                         sim.n_devices);
     if (!known_attr(attr))
-        return sim_fail(ACL_ERROR_RT_PARAM_INVALID, "EE1003", "attr %d is unknown", (int)attr);
+        return sim_fail(ACL_ERROR_RT_PARAM_INVALID, "EE1003",
+                        "attr %d is unknown: pass a member of aclrtDevAttr", (int)attr);
     if (attr >= 202 && attr <= 212) { /* SIMT sizes: 0 without SIMT; those of the 950 are not modelled */
         *value = 0;
         return ACL_SUCCESS;

@@ -124,21 +124,6 @@ static aclError check_type(aclrtDevResLimitType type)
     return sim_fail(ACL_ERROR_RT_PARAM_INVALID, "EE1003", "type %d, expected value: [0, 2)", (int)type);
 }
 
-/* These work on the object of a device that is set; the code for one that is not is assumed. */
-static aclError check_set(int32_t device)
-{
-    bool there;
-
-    if (sim_check_device(device) != 0)
-        return ACL_ERROR_RT_INVALID_DEVICEID;
-    pthread_mutex_lock(&sim.mu);
-    there = sim.dev[device].n_contexts != 0;
-    pthread_mutex_unlock(&sim.mu);
-    if (there)
-        return ACL_SUCCESS;
-    return sim_fail(ACL_ERROR_RT_INTERNAL_ERROR, "EE9999", "device %d is not set", device);
-}
-
 static uint32_t res_of(int32_t device, aclrtDevResLimitType type)
 {
     uint32_t value;
@@ -158,7 +143,7 @@ aclError aclrtGetDeviceResLimit(int32_t device, aclrtDevResLimitType type, uint3
         return sim_fail_null("value");
     code = check_type(type);
     if (code == 0)
-        code = check_set(device);
+        code = sim_check_device_set(device);
     if (code == 0)
         *value = res_of(device, type);
     return code;
@@ -170,7 +155,7 @@ aclError aclrtSetDeviceResLimit(int32_t device, aclrtDevResLimitType type, uint3
     aclError code = check_type(type);
 
     if (code == 0)
-        code = check_set(device);
+        code = sim_check_device_set(device);
     if (code != 0)
         return code;
     if (value > res_default(type))
@@ -186,7 +171,7 @@ aclError aclrtSetDeviceResLimit(int32_t device, aclrtDevResLimitType type, uint3
 aclError aclrtResetDeviceResLimit(int32_t device)
 {
     SIM_CALL(aclrtResetDeviceResLimit);
-    aclError code = check_set(device);
+    aclError code = sim_check_device_set(device);
 
     if (code != 0)
         return code;

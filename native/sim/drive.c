@@ -16,6 +16,7 @@ enum {
 };
 
 atomic_int sim_mode_now;
+const char *const sim_mode_names[] = {"threads", "virtual", "adversarial"};
 
 static struct {
     pthread_cond_t cv;
@@ -52,42 +53,38 @@ static void apply(int mode, uint64_t seed)
     sim_guard_mode(mode);
 }
 
+/* NULL keeps the seed. 0, or -1 for no mode and while a device is set. */
+static int set_mode(int mode, const uint64_t *seed)
+{
+    bool in_use;
+
+    if (mode < ACLSIM_THREADS || mode > ACLSIM_ADVERSARIAL)
+        return -1;
+    pthread_mutex_lock(&sim.mu);
+    in_use = sim_any_device_set();
+    if (!in_use)
+        apply(mode, seed != NULL ? *seed : drive.seed);
+    pthread_mutex_unlock(&sim.mu);
+    return in_use ? -1 : 0;
+}
+
 int sim_config_mode(const char *name)
 {
-    static const char *const names[] = {"threads", "virtual", "adversarial"};
-
-    for (int mode = 0; mode < (int)(sizeof(names) / sizeof(names[0])); mode++)
-        if (name != NULL && strcmp(name, names[mode]) == 0) {
-            pthread_mutex_lock(&sim.mu);
-            apply(mode, drive.seed);
-            pthread_mutex_unlock(&sim.mu);
-            return 0;
-        }
+    for (int mode = ACLSIM_THREADS; mode <= ACLSIM_ADVERSARIAL; mode++)
+        if (strcmp(name, sim_mode_names[mode]) == 0)
+            return set_mode(mode, NULL);
     return -1;
 }
 
 int sim_config_seed(uint64_t seed)
 {
-    pthread_mutex_lock(&sim.mu);
-    apply(sim_mode(), seed);
-    pthread_mutex_unlock(&sim.mu);
-    return 0;
+    return set_mode(sim_mode(), &seed);
 }
 
 int aclsim_set_mode(int mode, uint64_t seed)
 {
-    bool in_use = false;
-
     sim_once();
-    if (mode < ACLSIM_THREADS || mode > ACLSIM_ADVERSARIAL)
-        return -1;
-    pthread_mutex_lock(&sim.mu);
-    for (int d = 0; d < SIM_MAX_DEVICES; d++)
-        in_use = in_use || sim.dev[d].n_contexts != 0;
-    if (!in_use)
-        apply(mode, seed);
-    pthread_mutex_unlock(&sim.mu);
-    return in_use ? -1 : 0;
+    return set_mode(mode, &seed);
 }
 
 int aclsim_get_mode(void)

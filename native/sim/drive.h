@@ -1,12 +1,16 @@
 /* drive.h - who executes the work: engine threads, or the threads that wait and ask.
  *
  * Modes (enum ACLSIM_THREADS, ACLSIM_VIRTUAL, ACLSIM_ADVERSARIAL of aclsim.h), chosen while no device is set:
- *   threads      engine threads of engine.c; time is the machine's monotonic clock.
- *   virtual      no engine threads. A waiting or asking thread executes events in the order of simulated
- * time. Each host thread has its own simulated time: a submission costs link.submit_ns, a wait raises it to
- * the end of what it waited for, a query that finds nothing finished costs POLL_NS. adversarial  no engine
- * threads and no time model. A wait executes what it needs and, by a seeded coin, some front of another
- * stream; a query executes at most one. "Driven" below means virtual or adversarial.
+ *   threads: engine threads of engine.c; time is the machine's monotonic clock.
+ *
+ *   virtual: no engine threads. A waiting or asking thread executes events in the order of simulated time.
+ *   Each host thread has its own simulated time: a submission costs link.submit_ns, a wait raises it to the
+ *   end of what it waited for, a query that finds nothing finished costs POLL_NS.
+ *
+ *   adversarial: no engine threads and no time model. A wait executes what it needs and, by a seeded coin,
+ *   some front of another stream; a query executes at most one.
+ *
+ * "Driven" below means virtual or adversarial.
  *
  * Threads: any. In a driven mode at most one thread executes at a time (the owner); a callback that it runs
  *          may drive again.
@@ -32,6 +36,7 @@ struct sim_device;
 /* --- mode --- */
 
 extern atomic_int sim_mode_now;
+extern const char *const sim_mode_names[]; /* by mode */
 
 static inline int sim_mode(void)
 {
@@ -43,22 +48,24 @@ static inline bool sim_driven(void)
     return sim_mode() != 0;
 }
 
-/* For the configuration, before the first device is set: "threads", "virtual" or "adversarial". 0 or -1. */
+/* For the environment and the file of aclInit; they may run inside sim_once, and so call nothing that does.
+ * 0; or -1 for a name that is none, and while a device is set. The mode keeps the seed that was set before.
+ */
 int sim_config_mode(const char *name);
 int sim_config_seed(uint64_t seed);
 
 /* --- waiting; with sim.mu held --- */
 
 /* Waits until over(arg), which is called with sim.mu held; false when deadline_ns (on the clock of
- * sim_now_ns) passes first. The one wait of every blocking call: threads mode  sleeps on cv, which the
- * caller's own signals wake. driven modes  executes work until over(arg), and sleeps where nothing can be
- * executed; cv is not used, and sim_drive_wake must follow every change of what over(arg) reads. Publishing,
- * committing, queueing and releasing do that already. need: the stream whose progress is waited for, or NULL
- * when that is not known. In adversarial mode only what need depends on is certain to run, and a wait with
- * NULL runs something only after IDLE_NS without any progress by others. In virtual mode a deadline is
- * simulated time while events are left; with none left, only another thread can end the wait, so the rest of
- * the time-out passes in real time and then ends in simulated time, too. A wait for ever for something that
- * nobody does is as endless as on hardware. */
+ * sim_now_ns) passes first. The one wait of every blocking call. In threads mode it sleeps on cv, which the
+ * caller's own signals wake. In the driven modes it executes work until over(arg), and sleeps where nothing
+ * can be executed; cv is not used, and sim_drive_wake must follow every change of what over(arg) reads.
+ * Publishing, committing, queueing and releasing do that already. need: the stream whose progress is waited
+ * for, or NULL when that is not known. In adversarial mode only what need depends on is certain to run, and a
+ * wait with NULL runs something only after IDLE_NS without any progress by others. In virtual mode a deadline
+ * is simulated time while events are left; with none left, only another thread can end the wait, so the rest
+ * of the time-out passes in real time and then ends in simulated time, too. A wait for ever for something
+ * that nobody does is as endless as on hardware. */
 bool sim_drive_wait(bool (*over)(void *arg), void *arg, struct sim_stream *need, pthread_cond_t *cv,
                     uint64_t deadline_ns);
 void sim_drive_wake(void); /* cheap when nobody waits */

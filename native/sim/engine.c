@@ -10,10 +10,6 @@
  */
 #include "sim/copy.h"
 
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
 
 enum {
@@ -32,6 +28,8 @@ struct turn {
     uint64_t cost_ns;  /* of the one copy of a timed turn, by the link model */
     uint64_t extra_ns; /* what a fault adds to it */
 };
+
+const char *const sim_dir_names[ACLSIM_N_DIRECTIONS] = {"h2d", "d2h", "d2d"};
 
 bool sim_link_timed(const struct aclsim_link *link)
 {
@@ -313,25 +311,6 @@ static void *engine_main(void *arg)
     return NULL;
 }
 
-static void start(struct sim_engine *e)
-{
-    sigset_t all, before;
-    pthread_attr_t attr;
-    pthread_t thread;
-
-    pthread_attr_init(&attr);
-    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* the program's signals go to its own threads */
-    if (pthread_create(&thread, &attr, engine_main, e) != 0) {
-        fputs("aclsim: cannot start an engine thread\n", stderr);
-        abort();
-    }
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attr);
-    e->started = true;
-}
-
 void sim_engine_wake(struct sim_engine *e)
 {
     if (sim_driven()) {
@@ -358,8 +337,10 @@ void sim_engine_queue(struct sim_engine *e, struct sim_stream *s)
         e->ready_head = s;
     e->ready_tail = s;
     atomic_fetch_add_explicit(&e->n_ready, 1, memory_order_relaxed);
-    if (!e->started)
-        start(e);
+    if (!e->started) {
+        e->started = true;
+        sim_worker_start(engine_main, e);
+    }
     sim_engine_wake(e);
 }
 

@@ -227,7 +227,7 @@ aclError aclrtPeekAtLastError(aclrtLastErrLevel level)
 {
     SIM_CALL(aclrtPeekAtLastError);
     if (level != ACL_RT_THREAD_LEVEL)
-        return sim_fail(ACL_ERROR_INVALID_PARAM, "EH0007", "level %d is unknown", (int)level);
+        return sim_fail(ACL_ERROR_INVALID_PARAM, "EH0007", "level %d, expected value: 0", (int)level);
     return self->last_error;
 }
 
@@ -237,7 +237,7 @@ aclError aclrtGetLastError(aclrtLastErrLevel level)
     aclError code = self->last_error;
 
     if (level != ACL_RT_THREAD_LEVEL)
-        return sim_fail(ACL_ERROR_INVALID_PARAM, "EH0007", "level %d is unknown", (int)level);
+        return sim_fail(ACL_ERROR_INVALID_PARAM, "EH0007", "level %d, expected value: 0", (int)level);
     self->last_error = ACL_SUCCESS;
     return code;
 }

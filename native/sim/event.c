@@ -5,14 +5,17 @@
  * Invariant: the latest record is complete when done_gen == gen. A destroyed event is still completed by
  *          the record tasks that name it.
  */
+#include "sim/made.h"
 #include "sim/sim.h"
+#include "sim/site.h"
 
 #include <stdlib.h>
 
 enum {
+    PLAIN = ACL_EVENT_SYNC | ACL_EVENT_CAPTURE_STREAM_PROGRESS | ACL_EVENT_TIME_LINE,
     ALONE = ACL_EVENT_IPC | ACL_EVENT_EXTERNAL | ACL_EVENT_DEVICE_USE_ONLY,
-    KNOWN = ALONE | ACL_EVENT_SYNC | ACL_EVENT_CAPTURE_STREAM_PROGRESS | ACL_EVENT_TIME_LINE,
-    PLAIN = ACL_EVENT_SYNC | ACL_EVENT_CAPTURE_STREAM_PROGRESS | ACL_EVENT_TIME_LINE
+    FLAG_KNOWN = PLAIN | ACL_EVENT_EXTERNAL | ACL_EVENT_DEVICE_USE_ONLY, /* aclrtCreateEventWithFlag */
+    EX_KNOWN = PLAIN | ACL_EVENT_IPC                                     /* aclrtCreateEventExWithFlag */
 };
 
 static uint64_t gen_of(struct sim_event *event)
@@ -47,26 +50,49 @@ aclError sim_event_check(struct sim_event *event)
     if (atomic_load_explicit(&event->magic, memory_order_acquire) == SIM_MAGIC_EVENT)
         return ACL_SUCCESS;
     if (atomic_load_explicit(&event->magic, memory_order_relaxed) == SIM_MAGIC_DEAD)
-        sim_find(SIM_FOUND_STALE_HANDLE, "event %p was used after its destruction", (void *)event);
+        sim_find(SIM_FOUND_STALE_HANDLE, "%s: event %p was used after its destruction",
+                 sim_site_text(sim_site_here()).text, (void *)event);
     /* Before 9.1 the use of a destroyed handle is undefined; see sim_stream_check. */
-    return sim_fail(ACL_ERROR_RT_INVALID_HANDLE, "EE1017", "event %p was destroyed or is no event",
-                    (void *)event);
+    return sim_fail(ACL_ERROR_RT_INVALID_HANDLE, "EE1017",
+                    "event %p was destroyed or is no event: pass a live one", (void *)event);
 }
 
-static aclError check_flags(uint32_t flags)
+static aclError check_known(uint32_t flags, uint32_t known)
 {
-    if (flags == 0 || (flags & ~(uint32_t)KNOWN) != 0)
-        return sim_fail(ACL_ERROR_RT_PARAM_INVALID, "EE1003", "event flag 0x%x, expected value: bits of 0x%x",
-                        flags, (unsigned)KNOWN);
-    if ((flags & ALONE) != 0 && (flags & (flags - 1)) != 0)
-        return sim_fail(ACL_ERROR_RT_PARAM_INVALID, "EE1006", "event flag 0x%x cannot be combined", flags);
-    return ACL_SUCCESS;
+    if (flags != 0 && (flags & ~known) == 0)
+        return ACL_SUCCESS;
+    return sim_fail(ACL_ERROR_RT_PARAM_INVALID, "EE1003", "event flag 0x%x, expected value: bits of 0x%x",
+                    flags, known);
+}
+
+static aclError check_alone(uint32_t flags)
+{
+    if ((flags & ALONE) == 0 || (flags & (flags - 1)) == 0)
+        return ACL_SUCCESS;
+    return sim_fail(ACL_ERROR_RT_PARAM_INVALID, "EE1006",
+                    "event flag 0x%x: IPC, EXTERNAL and DEVICE_USE_ONLY cannot be combined with others",
+                    flags);
+}
+
+/* The two calls check in another order, and only one of them knows IPC (open runtime). */
+static aclError check_flags(uint32_t flags, enum sim_event_mode mode)
+{
+    aclError code;
+
+    if (mode != SIM_EVENT_EX) {
+        code = check_known(flags, FLAG_KNOWN);
+        return code != 0 ? code : check_alone(flags);
+    }
+    code = check_alone(flags);
+    if (code == 0 && flags == ACL_EVENT_IPC && !sim_profile.has_ipc_event)
+        code = sim_fail_quiet(ACL_ERROR_RT_FEATURE_NOT_SUPPORT);
+    return code != 0 ? code : check_known(flags, EX_KNOWN);
 }
 
 static aclError no_id(const struct sim_device *dev)
 {
-    return sim_fail(ACL_ERROR_RT_NO_EVENT_RESOURCE, "EE1023", "device %d has no event left of %u", dev->id,
-                    sim_profile.max_events);
+    return sim_fail(ACL_ERROR_RT_NO_EVENT_RESOURCE, "EE1023",
+                    "device %d has no event left of %u: destroy some first", dev->id, sim_profile.max_events);
 }
 
 struct sim_event *sim_event_new(struct sim_context *ctx, uint32_t flags, enum sim_event_mode mode)
@@ -88,12 +114,13 @@ static aclError create(struct sim_thread *self, aclrtEvent *handle, uint32_t fla
 {
     struct sim_event *event;
     struct sim_context *ctx;
-    aclError code = ACL_SUCCESS;
+    aclError code;
 
     if (handle == NULL)
         return sim_fail_null("event");
-    if (check_flags(flags) != 0)
-        return ACL_ERROR_RT_PARAM_INVALID;
+    code = check_flags(flags, mode);
+    if (code != 0)
+        return code;
     if (sim_need_context(self, &ctx) != 0)
         return ACL_ERROR_RT_CONTEXT_NULL;
     event = sim_event_new(ctx, flags, mode);
@@ -112,6 +139,7 @@ static aclError create(struct sim_thread *self, aclrtEvent *handle, uint32_t fla
         return no_id(ctx->dev);
     }
     atomic_fetch_add(&sim.tally.live_events, 1);
+    event->made = sim_made_here(SIM_MADE_EVENT, 0);
     *handle = event;
     return ACL_SUCCESS;
 }
@@ -148,6 +176,7 @@ aclError aclrtDestroyEvent(aclrtEvent handle)
             sim_event_give_id(event);
         if (event->ipc != NULL)
             sim_ipc_closed(event);
+        sim_made_gone(event->made, 0);
     }
     pthread_mutex_unlock(&sim.mu);
     if (code == 0)
@@ -161,7 +190,8 @@ static aclError no_device_only(const struct sim_event *event)
 {
     if ((event->flags & ACL_EVENT_DEVICE_USE_ONLY) == 0)
         return ACL_SUCCESS;
-    return sim_fail(ACL_ERROR_RT_PARAM_INVALID, "EE1006", "the event can be used by the device only");
+    return sim_fail(ACL_ERROR_RT_PARAM_INVALID, "EE1006",
+                    "the event is for the device only: create it without ACL_EVENT_DEVICE_USE_ONLY");
 }
 
 /* EXTERNAL is for graph capture, which the simulator does not have: the checks before, then 107029. */
@@ -184,12 +214,13 @@ static aclError check_bound(atomic_uint *bound, uint32_t flag)
         seen == flag + 1)
         return ACL_SUCCESS;
     return sim_fail(ACL_ERROR_RT_PARAM_INVALID, "EE1018",
-                    "the event was used with another flag than %u before", flag);
+                    "the event was used with another flag than %u before: keep to one flag", flag);
 }
 
 static aclError not_captured(const struct sim_stream *s)
 {
-    return sim_fail(ACL_ERROR_RT_STREAM_NOT_CAPTURED, "EE1016", "stream %d is not being captured", s->id);
+    return sim_fail(ACL_ERROR_RT_STREAM_NOT_CAPTURED, "EE1016",
+                    "stream %d is not being captured: EXTERNAL is for capture only", s->id);
 }
 
 /* The id first: waiting for one unlocks. */
@@ -293,7 +324,8 @@ static aclError submit_wait(struct sim_thread *self, struct sim_event *event, st
     bool over;
 
     if (gen_of(event) == 0 && event->mode == SIM_EVENT_PLAIN)
-        return sim_fail(ACL_ERROR_RT_PARAM_INVALID, "EE1018", "the event was never recorded");
+        return sim_fail(ACL_ERROR_RT_PARAM_INVALID, "EE1018",
+                        "the event was never recorded: record it before the wait");
     if (gen_of(event) == 0 && event->mode == SIM_EVENT_EX)
         return ACL_SUCCESS;
     sim_spend_submit(s->dev);
@@ -440,6 +472,9 @@ aclError aclrtQueryEvent(aclrtEvent handle, aclrtEventStatus *status)
         return sim_fail_null("status");
     if (event->mode == SIM_EVENT_EX || (event->flags & (ACL_EVENT_IPC | ACL_EVENT_EXTERNAL)) != 0)
         return sim_fail_quiet(ACL_ERROR_RT_FEATURE_NOT_SUPPORT);
+    code = sim_context_usable(event->ctx);
+    if (code != 0)
+        return code;
     complete = ask_complete(event) && (event->mode == SIM_EVENT_FLAG || gen_of(event) != 0);
     *status = complete ? ACL_EVENT_STATUS_COMPLETE : ACL_EVENT_STATUS_NOT_READY;
     return ACL_SUCCESS;
@@ -457,6 +492,10 @@ aclError aclrtQueryEventWaitStatus(aclrtEvent handle, aclrtEventWaitStatus *stat
         return sim_fail_null("status");
     if (event->mode == SIM_EVENT_EX || (event->flags & (ACL_EVENT_IPC | ACL_EVENT_EXTERNAL)) != 0)
         return sim_fail_quiet(ACL_ERROR_RT_FEATURE_NOT_SUPPORT);
+    if (sim_current(self) != NULL) /* the runtime asks the caller's context here, not the event's */
+        code = sim_context_usable(sim_current(self));
+    if (code != 0)
+        return code;
     sim_drive_poll(NULL, 0);
     *status = atomic_load_explicit(&event->n_waits, memory_order_acquire) == 0
                   ? ACL_EVENT_WAIT_STATUS_COMPLETE
@@ -476,8 +515,10 @@ static aclError synchronize(struct sim_event *event, uint64_t deadline_ns)
     uint64_t target;
     uint32_t aborts = 0;
     bool in_time = true, halted;
-    aclError code;
+    aclError code = sim_context_usable(event->ctx);
 
+    if (code != 0)
+        return code;
     if ((event->flags & ACL_EVENT_IPC) != 0)
         return sim_ipc_synchronize(event, deadline_ns) ? ACL_SUCCESS : too_late(event);
     pthread_mutex_lock(&sim.mu);
@@ -493,8 +534,9 @@ static aclError synchronize(struct sim_event *event, uint64_t deadline_ns)
         return code;
     if (halted)
         return sim_context_notice(s->ctx);
-    if (in_time && sim_fault_lost(event->dev->id) != 0) /* its work ended, but not by being done */
-        return sim_fail(sim_fault_lost(event->dev->id), "EE9999", "device %d is lost", event->dev->id);
+    code = in_time ? sim_check_lost(event->dev->id) : ACL_SUCCESS; /* its work ended, but not by being done */
+    if (code != 0)
+        return code;
     if (in_time && sim_guards())
         sim_guard_seen_event(event);
     return in_time ? ACL_SUCCESS : too_late(event);

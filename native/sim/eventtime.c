@@ -23,14 +23,16 @@ static aclError read_stamp(struct sim_event *event, uint64_t *stamp_ns)
     if (code != 0)
         return code;
     if ((event->flags & ACL_EVENT_TIME_LINE) == 0)
-        return sim_fail(ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID, "EE1001", "the event takes no time stamp");
+        return sim_fail(ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID, "EE1001",
+                        "the event takes no time stamp: create it with ACL_EVENT_TIME_LINE");
     pthread_mutex_lock(&sim.mu);
     recorded = atomic_load(&event->gen) != 0;
     complete = atomic_load(&event->done_gen) == atomic_load(&event->gen);
     *stamp_ns = complete ? event->stamp_ns : 0;
     pthread_mutex_unlock(&sim.mu);
     if (!recorded)
-        return sim_fail(ACL_ERROR_RT_INTERNAL_ERROR, "EE9999", "the event was never recorded");
+        return sim_fail(ACL_ERROR_RT_INTERNAL_ERROR, "EE9999",
+                        "the event was never recorded: record and synchronize it first");
     return ACL_SUCCESS;
 }
 
@@ -66,7 +68,7 @@ aclError aclrtEventElapsedTime(float *ms, aclrtEvent start, aclrtEvent end)
     ticks[1] = ticks_of(stamps[1]);
     if (ticks[1] < ticks[0])
         return sim_fail(ACL_ERROR_RT_EVENT_TIMESTAMP_REVERSAL, "EE1001",
-                        "the end event came before the start");
+                        "the end event came before the start: exchange them");
     *ms = (float)((double)(ticks[1] - ticks[0]) / (double)sim_profile.ticks_per_ms);
     return ACL_SUCCESS;
 }
@@ -115,18 +117,19 @@ aclError aclrtSetOpExecuteTimeOutWithMs(uint32_t timeout_ms)
     return ACL_SUCCESS;
 }
 
-/* The documents give the default limit of a kernel, which is 254 intervals: 68 s, 547 s, 1091 s. The interval
- * is the power of two of nanoseconds that fits it (assumed). */
+/* The step of a kernel's time limit, and how many of them fit: chip properties of the open runtime, which
+ * agree with the longest limits of aclrtSetOpExecuteTimeOut, CANN 9.1 docs: 2176 s, 547 s, 1091 s. On A2, A3
+ * and 950 the driver gives the step; that of the 310B is assumed for them. */
 static uint64_t interval_us(void)
 {
-    switch (sim_profile.chip) {
-    case SIM_CHIP_910:
-        return (UINT64_C(1) << 28) / 1000;
-    case SIM_CHIP_310P:
-        return (UINT64_C(1) << 31) / 1000;
-    default:
-        return (UINT64_C(1) << 32) / 1000;
-    }
+    const unsigned bits = sim_profile.chip == SIM_CHIP_910 ? 36 : sim_profile.chip == SIM_CHIP_310P ? 31 : 32;
+
+    return (UINT64_C(1) << bits) / 1000;
+}
+
+static uint64_t most_intervals(void)
+{
+    return sim_profile.chip == SIM_CHIP_910 ? 32 : sim_profile.chip == SIM_CHIP_310P ? 255 : 254;
 }
 
 aclError aclrtGetOpTimeOutInterval(uint64_t *interval)
@@ -142,11 +145,10 @@ aclError aclrtGetOpTimeOutInterval(uint64_t *interval)
     return ACL_SUCCESS;
 }
 
-/* Rounded up to whole intervals, 1 to 254 of them; 0 is the longest. */
+/* Rounded up to whole intervals, at least one; 0 is the longest. */
 aclError aclrtSetOpExecuteTimeOutV2(uint64_t timeout_us, uint64_t *actual)
 {
     SIM_CALL(aclrtSetOpExecuteTimeOutV2);
-    enum { MOST = 254 };
     struct sim_context *ctx;
     uint64_t n;
 
@@ -155,6 +157,6 @@ aclError aclrtSetOpExecuteTimeOutV2(uint64_t timeout_us, uint64_t *actual)
     if (sim_need_context(self, &ctx) != 0)
         return ACL_ERROR_RT_CONTEXT_NULL;
     n = timeout_us / interval_us() + (timeout_us % interval_us() != 0);
-    *actual = (n == 0 || n > MOST ? (uint64_t)MOST : n) * interval_us();
+    *actual = (n == 0 || n > most_intervals() ? most_intervals() : n) * interval_us();
     return ACL_SUCCESS;
 }

@@ -1,6 +1,7 @@
 /* exception.c - callbacks that name a failed task.
  *
- * Threads: registration by any; the callbacks run on the engine thread of the failed copy.
+ * Threads: registration by any; the callbacks run on the thread that executes the failed task: an engine's,
+ *          the timer's, or in the driven modes one that waits or asks.
  * Locks:   mu, a leaf, never held during a callback.
  * Owns:    the list of callbacks. An aclrtExceptionInfo lives for the duration of the callback only.
  * Invariant: a report returns before the failed task counts as finished.
@@ -104,7 +105,8 @@ aclError aclrtExceptionInfoCallbackUnregister(aclrtExceptionInfoCallback callbac
     }
     pthread_mutex_unlock(&mu);
     if (!known)
-        return sim_fail(ACL_ERROR_RT_PARAM_INVALID, "EE1001", "the callback is not registered");
+        return sim_fail(ACL_ERROR_RT_PARAM_INVALID, "EE1001",
+                        "the callback is not registered: register it first");
     return ACL_SUCCESS;
 }
 

@@ -23,9 +23,8 @@ bool sim_ext_front(struct sim_stream *s, struct sim_task *t)
     }
 }
 
-void sim_ext_done(struct sim_stream *s, struct sim_task *t)
+void sim_ext_done(struct sim_task *t)
 {
-    (void)s;
     if (t->kind == SIM_CALLBACK)
         sim_callback_done(t);
     else if (t->kind == SIM_IPC_RECORD || t->kind == SIM_IPC_WAIT)
@@ -68,14 +67,10 @@ void sim_ext_fail(struct sim_stream *s, const struct sim_task *t, int32_t code)
 aclError sim_ext_stream(struct sim_thread *self, struct sim_stream **s)
 {
     struct sim_context *ctx;
-    aclError code = sim_stream_check(*s);
+    aclError code = sim_stream_resolve(self, s, &ctx);
 
-    if (code == 0)
-        code = sim_need_context(self, &ctx);
     if (code != 0)
         return code;
-    if (*s == NULL)
-        *s = ctx->stream;
     code = sim_stream_own(*s, ctx);
     return code != 0 ? code : sim_context_usable(ctx);
 }

@@ -24,20 +24,18 @@ struct sim_thread;
 /* The task is the front of its stream. true: it is over. false: the stream is in a list now. */
 bool sim_ext_front(struct sim_stream *s, struct sim_task *t);
 /* The task is being published: executed or dropped. */
-void sim_ext_done(struct sim_stream *s, struct sim_task *t);
+void sim_ext_done(struct sim_task *t);
 /* What s queued elsewhere for its unfinished tasks is taken back; its tasks are being dropped. */
 void sim_ext_forget(struct sim_stream *s);
 void sim_ext_closed(struct sim_stream *s); /* the stream is gone */
 const char *sim_ext_name(const struct sim_task *t);
-/* A task submitted by the caller's checks; NULL: the stream was closed. The caller fills the union, then
- * sim_submit_commit. Kinds with a failure of their own leave it with sim_ext_fail. */
+/* The front task t of s failed; s tells at its next synchronisation. */
 void sim_ext_fail(struct sim_stream *s, const struct sim_task *t, int32_t code);
 
 /* The checks that the asynchronous calls share, in the order of the runtime: handle (107017), context
  * (107002), ownership (107003), then the state of the context. *s becomes the default stream when it is NULL.
  * Without sim.mu. */
 int sim_ext_stream(struct sim_thread *self, struct sim_stream **s);
-int sim_closed_meanwhile(struct sim_stream *s); /* 107017 with text; without sim.mu */
 
 /* --- sched.c --- */
 
@@ -53,15 +51,15 @@ void sim_stream_drop(struct sim_stream *s);
 /* The front of s, which is in a list, fails after timeout_s if it is still there. In real time in every mode:
  * a wait that nothing ends has no simulated event to come. */
 void sim_timer_arm(struct sim_stream *s, uint32_t timeout_s);
-/* Starts a thread that is never joined and takes no signals. Also without sim.mu. */
-void sim_worker_start(void *(*main)(void *), void *arg);
 
 /* --- abort.c: failures and dropped work --- */
 
 int sim_failure_mode(struct sim_thread *self, struct sim_stream *s, uint64_t mode); /* without sim.mu */
 void sim_stream_failed(struct sim_stream *s, const struct sim_failure *failure);
-/* 0, or why the context takes no asynchronous work, with text: 107022 while the device's tasks are being
- * aborted, the first failure in STOP mode once somebody noticed it. Without sim.mu. */
+/* 0, or 107022 with text while the device's tasks are being aborted. With or without sim.mu. */
+int sim_device_usable(const struct sim_device *dev);
+/* The same; or why the context takes no asynchronous work, with text: the first failure in STOP mode once
+ * somebody noticed it. Without sim.mu. */
 int sim_context_usable(struct sim_context *ctx);
 /* The same at a synchronisation, which is what notices. Without sim.mu. */
 int sim_context_notice(struct sim_context *ctx);

@@ -311,21 +311,6 @@ static bool holds(int64_t id, int32_t device) /* mu held */
     return false;
 }
 
-int64_t sim_fault_stall_id(void)
-{
-    return stalled_by;
-}
-
-bool sim_fault_stalled(int64_t id, int32_t device)
-{
-    bool result;
-
-    pthread_mutex_lock(&mu);
-    result = holds(id, device);
-    pthread_mutex_unlock(&mu);
-    return result;
-}
-
 void sim_fault_stall_wait(const struct sim_stream *s)
 {
     pthread_mutex_lock(&mu);
@@ -469,8 +454,7 @@ aclError sim_fault_call(enum sim_fn fn)
     if (lost != 0 && code == lost) /* perhaps by this call */
         sim_device_fell(call.device, NULL, 0);
     if (lost != 0)
-        return sim_fail(lost, "EE9999", "device %d is lost: reset it with aclrtResetDeviceForce, or restart",
-                        call.device);
+        return sim_fail_lost(lost, call.device);
     if (exhausted)
         return sim_fail(code, "EE1023", "device %d has no room for another object in %s", call.device,
                         sim_fn_name(fn));
@@ -489,6 +473,19 @@ int32_t sim_fault_lost(int32_t device)
     code = health[device].lost;
     pthread_mutex_unlock(&mu);
     return code;
+}
+
+aclError sim_fail_lost(int32_t code, int32_t device)
+{
+    return sim_fail(code, "EE9999", "device %d is lost: reset it with aclrtResetDeviceForce, or restart",
+                    device);
+}
+
+aclError sim_check_lost(int32_t device)
+{
+    int32_t code = sim_fault_lost(device);
+
+    return code != 0 ? sim_fail_lost(code, device) : ACL_SUCCESS;
 }
 
 int32_t sim_fault_sick(int32_t device)

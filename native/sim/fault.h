@@ -82,8 +82,6 @@ extern atomic_uint sim_n_alloc_faults;
  * sim_fault_stall_wait returns. The code that the copy ends with, or 0. */
 int32_t sim_fault_copy(const struct sim_stream *s, const struct sim_task *t, uint64_t *delay_ns, bool *stall);
 void sim_fault_stall_wait(const struct sim_stream *s); /* the calling thread's latest stall; no lock held */
-int64_t sim_fault_stall_id(void); /* the same without waiting: which rule, and whether it still holds */
-bool sim_fault_stalled(int64_t id, int32_t device);
 
 /* With sim.mu held: the code that a record ends with, or 0. */
 int32_t sim_fault_record(const struct sim_stream *s);
@@ -93,8 +91,10 @@ uint64_t sim_faults_fired_total(void); /* in the life of the process */
 
 /* Device health. The code that calls on the device return while it is lost, or 0. */
 int32_t sim_fault_lost(int32_t device);
-int32_t sim_fault_sick(int32_t device); /* the memory fault that stays until it is repaired, or 0 */
-void sim_fault_aborted(int32_t device); /* aclrtDeviceTaskAbort went through */
+int sim_fail_lost(int32_t code, int32_t device); /* the code, with text */
+int sim_check_lost(int32_t device);              /* the code with text, or 0 */
+int32_t sim_fault_sick(int32_t device);          /* the memory fault that stays until it is repaired, or 0 */
+void sim_fault_aborted(int32_t device);          /* aclrtDeviceTaskAbort went through */
 /* aclrtRepairError and aclrtMemUceRepair: true when the device was ill and is not any more; false when it is
  * well, or its tasks were not aborted first. */
 bool sim_fault_repair(int32_t device);
@@ -103,7 +103,5 @@ void sim_fault_revive(int32_t device); /* the last reset of the device */
 /* fault_lost.c: what a device that has just fallen ill does to its streams. No lock held. */
 void sim_device_fell(int32_t device, void *address, size_t nbytes); /* where its memory is bad */
 void sim_device_healed(void);
-void sim_stream_drop(
-    struct sim_stream *s); /* sched.c; its queued tasks end without being done; sim.mu held */
 
 #endif

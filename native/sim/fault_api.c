@@ -68,8 +68,7 @@ int64_t aclsim_fail_copy(int32_t device, int direction, uint64_t nth, int32_t co
     if (device >= 0)
         n += snprintf(text + n, sizeof(text) - (size_t)n, " device=%d", device);
     if (direction >= 0)
-        snprintf(text + n, sizeof(text) - (size_t)n, " direction=%s",
-                 (const char *[]){"h2d", "d2h", "d2d"}[direction]);
+        snprintf(text + n, sizeof(text) - (size_t)n, " direction=%s", sim_dir_names[direction]);
     return aclsim_add_fault(text);
 }
 

@@ -31,6 +31,7 @@ unsigned sim_fn_groups(int fn)
                  {"aclrtStreamQuery", SIM_GROUP_DEVICE},
                  {"aclrtStreamWait", SIM_GROUP_DEVICE},
                  {"aclrtStreamAbort", SIM_GROUP_DEVICE},
+                 {"aclrtStreamStop", SIM_GROUP_DEVICE},
                  {"aclrtDeviceTaskAbort", SIM_GROUP_DEVICE},
                  {"aclrtDeviceEnable", SIM_GROUP_DEVICE},
                  {"aclrtCreate", SIM_GROUP_DEVICE},

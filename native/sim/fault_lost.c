@@ -2,8 +2,7 @@
  *
  * Threads: any. Locks: sim.mu. Owns: nothing.
  * Invariant: nobody waits for a lost device for ever: what was queued ends at once, undone, and each stream
- *            has the device's code for the next synchronisation. A copy that runs ends by itself, with the
- * code.
+ *            has the device's code for the next synchronisation. A copy that runs ends by itself, with it.
  */
 #include "sim/health.h"
 #include "sim/sim.h"
@@ -15,8 +14,9 @@ static aclrtErrorType type_of(int32_t code)
     case ACL_ERROR_RT_HBM_MULTI_BIT_ECC_ERROR:
     case ACL_ERROR_RT_SUSPECT_DEVICE_MEM_ERROR:
         return ACL_RT_ERROR_MEMORY;
-    case ACL_ERROR_RT_LINK_ERROR:
-        return ACL_RT_ERROR_LINK;
+    case ACL_ERROR_RT_LINK_ERROR: /* a type of its own, which can be repaired, on the 950 only (open runtime)
+                                   */
+        return sim_profile.chip == SIM_CHIP_950 ? ACL_RT_ERROR_LINK : ACL_RT_ERROR_OTHERS;
     default:
         return code == 0 ? ACL_RT_NO_ERROR : ACL_RT_ERROR_OTHERS; /* 507057: assumed */
     }

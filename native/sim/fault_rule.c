@@ -3,6 +3,7 @@
  * Threads: any. Locks: none. Owns: nothing.
  * Invariant: a rule that was read has every field set; a key that its action does not know is an error.
  */
+#include "sim/settings.h"
 #include "sim/sim.h"
 
 #include <errno.h>
@@ -23,7 +24,7 @@ enum {
     KEY_LIMIT = 1 << 8,
     KEY_SLOW = 1 << 9, /* factor, delay_us */
     KEY_RATE = 1 << 10,
-    MAX_FILE = 65536,
+    MAX_FILE_BYTES = 65536,
     COPIES = KEY_DEVICE | KEY_DIRECTION | KEY_STREAM | KEY_BYTES | KEY_WHEN
 };
 
@@ -60,39 +61,6 @@ static const struct action {
                           "rate, seed, device, direction, stream, min_bytes, max_bytes"},
 };
 
-static bool read_u64(const char *text, uint64_t *value)
-{
-    char *end;
-
-    if (*text < '0' || *text > '9')
-        return false;
-    errno = 0;
-    *value = strtoull(text, &end, 10);
-    return errno == 0 && *end == '\0';
-}
-
-static bool read_bytes(const char *text, uint64_t *value)
-{
-    static const char *const units[] = {"KiB", "MiB", "GiB", "TiB"};
-    char digits[32];
-    size_t n = strspn(text, "0123456789");
-
-    if (n >= sizeof(digits))
-        return false;
-    memcpy(digits, text, n);
-    digits[n] = '\0';
-    if (!read_u64(digits, value))
-        return false;
-    if (text[n] == '\0')
-        return true;
-    for (unsigned i = 0; i < 4; i++)
-        if (strcmp(text + n, units[i]) == 0 && *value <= UINT64_MAX >> (10 * (i + 1))) {
-            *value <<= 10 * (i + 1);
-            return true;
-        }
-    return false;
-}
-
 static bool read_number(const char *text, double least, double most, double *value)
 {
     char *end;
@@ -105,7 +73,7 @@ static bool read_int(const char *text, int32_t most, int32_t *value)
 {
     uint64_t whole;
 
-    if (!read_u64(text, &whole) || whole > (uint64_t)most)
+    if (!sim_parse_whole(text, &whole) || whole > (uint64_t)most)
         return false;
     *value = (int32_t)whole;
     return true;
@@ -113,10 +81,8 @@ static bool read_int(const char *text, int32_t most, int32_t *value)
 
 static bool read_direction(const char *text, int32_t *dir)
 {
-    static const char *const names[] = {"h2d", "d2h", "d2d"};
-
     for (int32_t i = 0; i < ACLSIM_N_DIRECTIONS; i++)
-        if (strcmp(text, names[i]) == 0) {
+        if (strcmp(text, sim_dir_names[i]) == 0) {
             *dir = i;
             return true;
         }
@@ -125,7 +91,7 @@ static bool read_direction(const char *text, int32_t *dir)
 
 static bool read_seed(const char *text, struct sim_rule *r)
 {
-    if (!read_u64(text, &r->random))
+    if (!sim_parse_whole(text, &r->random))
         return false;
     r->random = r->random * 2 + 1; /* never 0, and other seeds stay other seeds below 2^63 */
     return true;
@@ -156,15 +122,15 @@ static bool set(struct sim_rule *r, unsigned keys, const char *key, const char *
     if (TAKES(KEY_STREAM, "stream"))
         return read_int(value, INT32_MAX, &r->stream);
     if (TAKES(KEY_BYTES, "min_bytes"))
-        return read_bytes(value, &r->min_bytes);
+        return sim_parse_bytes(value, &r->min_bytes);
     if (TAKES(KEY_BYTES, "max_bytes"))
-        return read_bytes(value, &r->max_bytes);
+        return sim_parse_bytes(value, &r->max_bytes);
     if (TAKES(KEY_WHEN, "nth"))
-        return read_u64(value, &r->nth) && r->nth != 0;
+        return sim_parse_whole(value, &r->nth) && r->nth != 0;
     if (TAKES(KEY_WHEN, "every"))
-        return read_u64(value, &r->every) && r->every != 0;
+        return sim_parse_whole(value, &r->every) && r->every != 0;
     if (TAKES(KEY_WHEN, "times"))
-        return read_u64(value, &r->times);
+        return sim_parse_whole(value, &r->times);
     if (TAKES(KEY_WHEN, "probability") || TAKES(KEY_RATE, "rate"))
         return read_number(value, 0, 1, &r->probability);
     if (TAKES(KEY_WHEN, "seed"))
@@ -172,11 +138,11 @@ static bool set(struct sim_rule *r, unsigned keys, const char *key, const char *
     if (TAKES(KEY_KIND, "kind"))
         return read_kind(value, r);
     if (TAKES(KEY_KIND, "per_call"))
-        return read_bytes(value, &r->per_call);
+        return sim_parse_bytes(value, &r->per_call);
     if (TAKES(KEY_KIND, "total"))
-        return read_bytes(value, &r->total);
+        return sim_parse_bytes(value, &r->total);
     if (TAKES(KEY_LIMIT, "limit"))
-        return read_u64(value, &r->limit);
+        return sim_parse_whole(value, &r->limit);
     if (TAKES(KEY_SLOW, "factor"))
         return read_number(value, 1, 1e6, &r->factor);
     if (TAKES(KEY_SLOW, "delay_us")) {
@@ -225,6 +191,27 @@ static bool complete(const struct action *a, struct sim_rule *r, bool said_times
     return true;
 }
 
+static struct sim_rule blank_rule(const struct action *a)
+{
+    return (struct sim_rule){.action = (enum sim_action)(a - actions),
+                             .fn = -1,
+                             .device = -1,
+                             .dir = -1,
+                             .stream = -1,
+                             .code = a->code,
+                             .want_device = true,
+                             .want_pinned = true,
+                             .max_bytes = UINT64_MAX,
+                             .nth = 1,
+                             .every = 1,
+                             .probability = 1,
+                             .random = 3,
+                             .factor = 1,
+                             .per_call = UINT64_MAX,
+                             .total = UINT64_MAX,
+                             .limit = UINT64_MAX};
+}
+
 static bool parse_entry(const char *text, size_t n_text, struct sim_rule *rule, char *why, size_t n_why)
 {
     char copy[1024], *save = NULL, *word;
@@ -245,23 +232,7 @@ static bool parse_entry(const char *text, size_t n_text, struct sim_rule *rule, 
                       "'%.64s' is no action; accepted: call, copy, event, free, alloc, streams, events, "
                       "register, slow, stall, lose, sick, random",
                       word != NULL ? word : "");
-    *rule = (struct sim_rule){.action = (enum sim_action)(a - actions),
-                              .fn = -1,
-                              .device = -1,
-                              .dir = -1,
-                              .stream = -1,
-                              .code = a->code,
-                              .want_device = true,
-                              .want_pinned = true,
-                              .max_bytes = UINT64_MAX,
-                              .nth = 1,
-                              .every = 1,
-                              .probability = 1,
-                              .random = 3,
-                              .factor = 1,
-                              .per_call = UINT64_MAX,
-                              .total = UINT64_MAX,
-                              .limit = UINT64_MAX};
+    *rule = blank_rule(a);
     while ((word = strtok_r(NULL, " \t\r,", &save)) != NULL) {
         char *value = strchr(word, '=');
         bool known;
@@ -284,6 +255,18 @@ static bool parse_entry(const char *text, size_t n_text, struct sim_rule *rule, 
 
 /* --- several entries --- */
 
+/* Puts the entry in front of what is wrong with it. */
+static void name_entry(const char *entry, size_t n_entry, char *why, size_t n_why)
+{
+    enum { SHOWN = 80 };
+    char reason[512];
+
+    while (n_entry != 0 && strchr(" \t\r", entry[n_entry - 1]) != NULL)
+        n_entry--;
+    snprintf(reason, sizeof(reason), "%s", why);
+    snprintf(why, n_why, "in '%.*s': %s", (int)(n_entry < SHOWN ? n_entry : SHOWN), entry, reason);
+}
+
 int sim_rules_parse(const char *text, struct sim_rule *out, int most, char *why, size_t n_why)
 {
     int n = 0;
@@ -302,8 +285,10 @@ int sim_rules_parse(const char *text, struct sim_rule *out, int most, char *why,
                 snprintf(why, n_why, "more than %d %s", most, most == 1 ? "entry" : "entries");
                 return -1;
             }
-            if (!parse_entry(text, n_entry, &out[n], why, n_why))
+            if (!parse_entry(text, n_entry, &out[n], why, n_why)) {
+                name_entry(text + blank, n_entry - blank, why, n_why);
                 return -1;
+            }
             n++;
         }
         text += n_line + (text[n_line] != '\0');
@@ -313,20 +298,20 @@ int sim_rules_parse(const char *text, struct sim_rule *out, int most, char *why,
 
 char *sim_rules_file(const char *path, char *why, size_t n_why)
 {
-    char *text = calloc(1, MAX_FILE + 1);
+    char *text = calloc(1, MAX_FILE_BYTES + 1);
     FILE *file = text != NULL ? fopen(path, "re") : NULL;
     size_t n = 0;
 
     if (file != NULL) {
-        n = fread(text, 1, MAX_FILE + 1, file);
+        n = fread(text, 1, MAX_FILE_BYTES + 1, file);
         fclose(file);
     }
-    if (file != NULL && n <= MAX_FILE)
+    if (file != NULL && n <= MAX_FILE_BYTES)
         return text;
     if (file == NULL)
         snprintf(why, n_why, "cannot read the file %.256s: %s", path, strerror(errno));
     else
-        snprintf(why, n_why, "the file %.256s has more than %d bytes", path, (int)MAX_FILE);
+        snprintf(why, n_why, "the file %.256s has more than %d bytes", path, (int)MAX_FILE_BYTES);
     free(text);
     return NULL;
 }

@@ -15,12 +15,15 @@ struct filling {
     bool words; /* value is 32 bits, else 8 */
 };
 
-static aclError fill_now(struct sim_thread *self, const struct filling *f)
+static aclError fill_now(struct sim_thread *self, const struct sim_context *ctx, const struct filling *f)
 {
     struct sim_ref ref;
     char *at = f->ptr;
     bool inside;
+    aclError code = sim_device_usable(ctx->dev);
 
+    if (code != 0)
+        return code;
     if (sim_locate(self, f->ptr, &ref) < 0 || (ref.block != NULL && !sim_block_pin(ref)))
         return sim_fail(ACL_ERROR_RT_PARAM_INVALID, "EE1001", "%p is not live memory", (void *)f->ptr);
     inside = f->nbytes <= sim_room(ref, f->ptr);
@@ -53,7 +56,7 @@ static aclError fill_async(struct sim_thread *self, struct sim_context *ctx, str
     if (code != 0)
         return code;
     if (sim_locate(self, f->ptr, &ref) != DEVICE)
-        return fill_now(self, f);
+        return fill_now(self, ctx, f);
     sim_spend_submit(s->dev);
     pthread_mutex_lock(&sim.mu);
     t = sim_submit_begin(self, s, SIM_MEMSET);
@@ -96,7 +99,7 @@ aclError aclrtMemset(void *ptr, size_t max_count, int32_t value, size_t count)
     if (count == 0 && sim_profile.zero_count_ok)
         return ACL_SUCCESS;
     code = check_bytes(self, ptr, max_count, count, &ctx);
-    return code != 0 ? code : fill_now(self, &f);
+    return code != 0 ? code : fill_now(self, ctx, &f);
 }
 
 aclError aclrtMemsetAsync(void *ptr, size_t max_count, int32_t value, size_t count, aclrtStream stream)
@@ -138,14 +141,8 @@ static bool check_words(struct sim_thread *self, const struct filling *f, size_t
     return *code == 0;
 }
 
-/* The others answer success and fill nothing: the ACL layer only logs that they cannot (observed on the open
- * runtime; the products are those of the CANN 9.1 docs). */
-static bool chip_fills_words(void)
-{
-    return sim_profile.chip == SIM_CHIP_A2 || sim_profile.chip == SIM_CHIP_A3 ||
-           sim_profile.chip == SIM_CHIP_950;
-}
-
+/* A chip without these answers success and fills nothing: the ACL layer only logs that it cannot (observed on
+ * the open runtime). */
 aclError aclrtMemsetD32(void *ptr, size_t max_nbytes, uint32_t value, size_t count)
 {
     SIM_CALL(aclrtMemsetD32);
@@ -153,10 +150,10 @@ aclError aclrtMemsetD32(void *ptr, size_t max_nbytes, uint32_t value, size_t cou
     struct sim_context *ctx;
     aclError code;
 
-    if (!check_words(self, &f, max_nbytes, count, &code) || !chip_fills_words())
+    if (!check_words(self, &f, max_nbytes, count, &code) || !sim_profile.has_memset_d32)
         return code;
     code = sim_need_context(self, &ctx);
-    return code != 0 ? code : fill_now(self, &f);
+    return code != 0 ? code : fill_now(self, ctx, &f);
 }
 
 aclError aclrtMemsetD32Async(void *ptr, size_t max_nbytes, uint32_t value, size_t count, aclrtStream stream)
@@ -166,7 +163,7 @@ aclError aclrtMemsetD32Async(void *ptr, size_t max_nbytes, uint32_t value, size_
     struct sim_context *ctx;
     aclError code;
 
-    if (!check_words(self, &f, max_nbytes, count, &code) || !chip_fills_words())
+    if (!check_words(self, &f, max_nbytes, count, &code) || !sim_profile.has_memset_d32)
         return code;
     code = sim_stream_check(stream);
     if (code == 0)

@@ -1,4 +1,8 @@
-/* finding.c - see finding.h. Needs nothing of the rest of the simulator. */
+/* finding.c - see finding.h. Needs nothing of the rest of the simulator.
+ *
+ * Threads: any. Locks: mu, a leaf. Owns: the texts.
+ * Invariant: see finding.h.
+ */
 #include "sim/finding.h"
 
 #include <pthread.h>
@@ -12,18 +16,14 @@
 #include "sim/aclsim.h"
 #pragma GCC visibility pop
 
-enum { MAX_TEXTS = 32, MAX_TEXT = 320 };
+enum { MAX_TEXTS = 32, MAX_TEXT = 640 };
 
 static const char *const names[SIM_N_FOUND] = {
-    [SIM_FOUND_PAGEABLE] = "pageable",
-    [SIM_FOUND_UNALIGNED] = "unaligned",
-    [SIM_FOUND_HOST_AS_D2D] = "host-as-d2d",
-    [SIM_FOUND_SRC_CHANGED] = "source-changed",
-    [SIM_FOUND_FREED] = "freed",
-    [SIM_FOUND_UNORDERED] = "unordered",
-    [SIM_FOUND_STALE_HANDLE] = "stale-handle",
-    [SIM_FOUND_IN_CALLBACK] = "in-callback",
-    [SIM_FOUND_LEAK] = "leak",
+    [SIM_FOUND_PAGEABLE] = "pageable",          [SIM_FOUND_UNALIGNED] = "unaligned",
+    [SIM_FOUND_WRONG_KIND] = "wrong-kind",      [SIM_FOUND_HOST_AS_D2D] = "host-as-d2d",
+    [SIM_FOUND_SRC_CHANGED] = "source-changed", [SIM_FOUND_FREED] = "freed",
+    [SIM_FOUND_UNORDERED] = "unordered",        [SIM_FOUND_STALE_HANDLE] = "stale-handle",
+    [SIM_FOUND_IN_CALLBACK] = "in-callback",    [SIM_FOUND_LEAK] = "leak",
 };
 
 static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER;

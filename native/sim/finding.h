@@ -12,6 +12,7 @@
 enum sim_finding {
     SIM_FOUND_PAGEABLE,     /* an asynchronous copy of ordinary memory */
     SIM_FOUND_UNALIGNED,    /* an asynchronous copy of an address that is not 64-byte aligned */
+    SIM_FOUND_WRONG_KIND,   /* a kind that does not fit where the memory lies, and is corrected */
     SIM_FOUND_HOST_AS_D2D,  /* ordinary host memory handed to the DMA engine by its kind */
     SIM_FOUND_SRC_CHANGED,  /* a source changed between submission and execution */
     SIM_FOUND_FREED,        /* memory freed under a copy that was not known to be complete */

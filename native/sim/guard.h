@@ -9,12 +9,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "sim/site.h"
+
 struct sim_order;
 struct sim_stream;
 
 struct sim_sum {
     uint64_t seq_plus_1; /* 0: none */
     uint64_t value;
+    struct sim_site site; /* of the submission */
 };
 
 struct sim_guard {

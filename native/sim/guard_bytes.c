@@ -63,8 +63,8 @@ void sim_guard_sum_source(struct sim_stream *s, uint64_t seq)
     if (s->guard->sums == NULL)
         s->guard->sums = calloc(SIM_RING, sizeof(*s->guard->sums));
     if (s->guard->sums != NULL)
-        s->guard->sums[seq & SIM_RING_MASK] =
-            (struct sim_sum){seq + 1, sum_of(t->copy.src + t->copy.src_block->delta, t->copy.nbytes)};
+        s->guard->sums[seq & SIM_RING_MASK] = (struct sim_sum){
+            seq + 1, sum_of(t->copy.src + t->copy.src_block->delta, t->copy.nbytes), sim_site_here()};
     sim_block_unpin(t->copy.src_block);
 }
 
@@ -94,10 +94,10 @@ void sim_guard_check_source(struct sim_stream *s, uint64_t seq)
     sim_block_unpin(t->copy.src_block);
     if (changed)
         sim_find(SIM_FOUND_SRC_CHANGED,
-                 "the %zu bytes at %p changed after task %u of stream %d on device %d (thread %u) was "
+                 "the %zu bytes at %p changed after %s, task %u of stream %d on device %d (thread %u), was "
                  "submitted and before it read them; keep a source as it is until its copy is complete",
-                 t->copy.nbytes, (const void *)t->copy.src, (unsigned)(seq & 0xFFFF), s->id, s->dev->id,
-                 t->tid);
+                 t->copy.nbytes, (const void *)t->copy.src, sim_site_text(sum->site).text,
+                 (unsigned)(seq & 0xFFFF), s->id, s->dev->id, t->tid);
 }
 
 void sim_guard_drop_sums(struct sim_stream *s)

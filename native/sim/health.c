@@ -18,11 +18,6 @@ struct sim_health *sim_health(int32_t device)
     return &records[device];
 }
 
-__attribute__((weak)) void sim_health_repaired(int32_t device)
-{
-    (void)device;
-}
-
 /* 910, 310P and 310B: not supported (CANN 9.1 docs); no text, as in the open runtime. */
 static aclError need(int32_t device)
 {
@@ -45,7 +40,7 @@ aclError aclrtGetErrorVerbose(int32_t device, aclrtErrorInfo *info)
     pthread_mutex_lock(&sim.mu);
     health = sim_health(device);
     info->errorType = health->error;
-    info->tryRepair = health->error == ACL_RT_ERROR_MEMORY;
+    info->tryRepair = health->error == ACL_RT_ERROR_MEMORY || health->error == ACL_RT_ERROR_LINK;
     info->hasDetail = health->n_uce > 0;
     if (health->n_uce > 0) {
         info->detail.uceInfo.arraySize = health->n_uce;
@@ -69,7 +64,7 @@ static void clear(int32_t device) /* sim.mu held */
 aclError aclrtRepairError(int32_t device, const aclrtErrorInfo *info)
 {
     SIM_CALL(aclrtRepairError);
-    bool is_set;
+    aclrtErrorType other; /* than a memory error */
     aclError code;
 
     if (info == NULL)
@@ -79,16 +74,16 @@ aclError aclrtRepairError(int32_t device, const aclrtErrorInfo *info)
     code = need(device);
     if (code != 0)
         return code;
-    if (info->errorType != ACL_RT_NO_ERROR && info->errorType != ACL_RT_ERROR_MEMORY)
-        return sim_fail(ACL_ERROR_RT_PARAM_INVALID, "EE1003", "errorType %d, expected value: 0 or 1",
-                        (int)info->errorType);
+    other = sim_profile.chip == SIM_CHIP_950 ? ACL_RT_ERROR_LINK : ACL_RT_NO_ERROR; /* open runtime */
+    if (info->errorType != ACL_RT_ERROR_MEMORY && info->errorType != other)
+        return sim_fail(ACL_ERROR_RT_PARAM_INVALID, "EE1003", "errorType %d, expected value: %d or %d",
+                        (int)info->errorType, (int)ACL_RT_ERROR_MEMORY, (int)other);
+    code = sim_check_device_set(device);
+    if (code != 0)
+        return code;
     pthread_mutex_lock(&sim.mu);
-    is_set = sim.dev[device].n_contexts != 0;
-    if (is_set)
-        clear(device);
+    clear(device);
     pthread_mutex_unlock(&sim.mu);
-    if (!is_set) /* the code is assumed */
-        return sim_fail(ACL_ERROR_RT_INTERNAL_ERROR, "EE9999", "device %d is not set", device);
     return ACL_SUCCESS;
 }
 

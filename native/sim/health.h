@@ -1,8 +1,7 @@
 /* health.h - what is wrong with each device, and the calls that ask and repair.
  *
  * Threads: any. Locks: sim.mu for every access to a record.
- * Owns:    the records. Invariant: error is ACL_RT_NO_ERROR exactly while n_uce is 0 or the error is another
- * one.
+ * Owns:    the records. Invariant: n_uce > 0 only while error is ACL_RT_ERROR_MEMORY.
  */
 #ifndef ACLSIM_HEALTH_H
 #define ACLSIM_HEALTH_H
@@ -22,11 +21,10 @@ struct sim_health {
 
 struct sim_health *sim_health(int32_t device); /* sim.mu held */
 
-/* Called with sim.mu held when a repair call accepted its argument and the record was cleared. Weak: does
- * nothing unless the fault part defines it. */
+/* fault_lost.c: a repair call accepted its argument and the record was cleared. sim.mu held. */
 void sim_health_repaired(int32_t device);
 
-/* Runs the callbacks of aclrtRegDeviceStateCallback, without any lock (devstate.c). */
+/* Runs the callbacks of aclrtRegDeviceStateCallback, without any lock (statecb.c). */
 void sim_device_notify(int32_t device, aclrtDeviceState state);
 
 #endif

@@ -3,11 +3,12 @@
  * Threads: any; plus one poller, started when the first stream waits for a record that is not complete.
  * Locks:   sim.mu; the shared page is atomic, because other processes do not take our locks.
  * Owns:    the mappings, and the open memory file of each event that this process made. It has no name, so
- * that nothing is left of a process that is killed; others of the same user open it through /proc while it is
- *          open here. What is open elsewhere stays usable.
+ *          that nothing is left of a process that is killed; others of the same user open it through /proc
+ *          while it is open here. What is open elsewhere stays usable.
  * Invariant: a record has a ticket, in the order of the calls in all processes; slots[ticket % SLOTS] is at
  *          least the ticket when the record is complete.
  */
+#include "sim/made.h"
 #include "sim/sim.h"
 
 #include <errno.h>
@@ -281,8 +282,6 @@ static aclError submit(struct sim_thread *self, struct sim_event *event, struct 
         t->ipc.ticket = ticket;
         t->ipc.timeout_s = timeout_s;
         ipc->n_users++;
-        if (kind == SIM_IPC_WAIT && sim_guards())
-            sim_order_unknown(s);
         sim_submit_commit(self, s);
     }
     pthread_mutex_unlock(&sim.mu);
@@ -386,12 +385,6 @@ bool sim_ipc_synchronize(struct sim_event *event, uint64_t deadline_ns)
 
 /* --- the handles --- */
 
-static bool supported(void)
-{
-    return sim_profile.chip == SIM_CHIP_A2 || sim_profile.chip == SIM_CHIP_A3 ||
-           sim_profile.chip == SIM_CHIP_950;
-}
-
 aclError aclrtIpcGetEventHandle(aclrtEvent handle, aclrtIpcEventHandle *out)
 {
     SIM_CALL(aclrtIpcGetEventHandle);
@@ -404,7 +397,7 @@ aclError aclrtIpcGetEventHandle(aclrtEvent handle, aclrtIpcEventHandle *out)
         return sim_fail_null("handle");
     if (event == NULL)
         return sim_fail_null("event");
-    if (!supported())
+    if (!sim_profile.has_ipc_event)
         return sim_fail_quiet(ACL_ERROR_RT_FEATURE_NOT_SUPPORT);
     code = sim_event_check(event);
     if (code != 0)
@@ -442,7 +435,7 @@ aclError aclrtIpcOpenEventHandle(aclrtIpcEventHandle handle, aclrtEvent *out)
 
     if (out == NULL)
         return sim_fail_null("event");
-    if (!supported())
+    if (!sim_profile.has_ipc_event)
         return sim_fail_quiet(ACL_ERROR_RT_FEATURE_NOT_SUPPORT);
     if (sim_need_context(self, &ctx) != 0)
         return ACL_ERROR_RT_CONTEXT_NULL;
@@ -468,6 +461,7 @@ aclError aclrtIpcOpenEventHandle(aclrtIpcEventHandle handle, aclrtEvent *out)
         return sim_fail(ACL_ERROR_BAD_ALLOC, "EH0001", "no host memory for an event");
     }
     atomic_fetch_add(&sim.tally.live_events, 1);
+    event->made = sim_made_here(SIM_MADE_EVENT, 0);
     *out = event;
     return ACL_SUCCESS;
 }

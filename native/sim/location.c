@@ -7,6 +7,7 @@
 #include "sim/copy.h"
 #include "sim/peer.h"
 #include "sim/register.h"
+#include "sim/site.h"
 
 #include <stdio.h>
 
@@ -194,6 +195,16 @@ static aclError kind_error(const struct sim_copy *c, aclrtMemcpyKind kind, int32
                     sim_locations_usable(c) ? expected : "", sim_locations_usable(c) ? "]" : "");
 }
 
+static void note_corrected(const struct sim_copy *c, aclrtMemcpyKind asked, aclrtMemcpyKind made)
+{
+    sim_find(
+        SIM_FOUND_WRONG_KIND,
+        "%s from %p to %p: the kind says %s and the memory %s; CANN %s corrects that, and releases up to "
+        "8.3 refuse it with 107000; pass the kind of the direction",
+        sim_site_text(sim_site_here()).text, (const void *)c->src, (void *)c->dst, kinds[asked].name,
+        kinds[made].name, sim_profile.cann_version);
+}
+
 aclError sim_correct_kind(const struct sim_copy *c, aclrtMemcpyKind *kind, int32_t stream_id)
 {
     int src = shown_location(c->src_loc), dst = shown_location(c->dst_loc);
@@ -209,6 +220,8 @@ aclError sim_correct_kind(const struct sim_copy *c, aclrtMemcpyKind *kind, int32
         return ACL_SUCCESS;
     }
     if (*kind == ACL_MEMCPY_DEFAULT || (sim_profile.corrects_kind && table[src][dst].accepts == ANY)) {
+        if (*kind != ACL_MEMCPY_DEFAULT && *kind != table[src][dst].instead)
+            note_corrected(c, *kind, table[src][dst].instead);
         *kind = table[src][dst].instead;
         return ACL_SUCCESS;
     }

@@ -84,14 +84,14 @@ aclError aclrtGetMemUsageInfo(int32_t device, aclrtMemUsageInfo *usage, size_t n
 
     if (usage == NULL || n_out == NULL)
         return sim_fail_null("usage or n_out");
-    if (sim_profile.chip == SIM_CHIP_950) /* aclrtGetMemUsageInfo, CANN docs */
+    if (!sim_profile.has_usage_info)
         return sim_fail_quiet(ACL_ERROR_RT_FEATURE_NOT_SUPPORT);
     *n_out = 0;
     if (n_in == 0)
-        return sim_fail(ACL_ERROR_RT_PARAM_INVALID, "EE1003", "the array has no element");
-    if (device < 0 || (uint32_t)device >= atomic_load(&sim.n_devices))
-        return sim_fail(ACL_ERROR_RT_INVALID_DEVICEID, "EE1003", "device %d, expected value: [0, %u)", device,
-                        atomic_load(&sim.n_devices));
+        return sim_fail(ACL_ERROR_RT_PARAM_INVALID, "EE1003",
+                        "the array has 0 elements, expected value: at least 1");
+    if (sim_check_device(device) != 0)
+        return ACL_ERROR_RT_INVALID_DEVICEID;
     if (sim_need_context(self, &ctx) != 0)
         return ACL_ERROR_RT_CONTEXT_NULL;
     sim_heap_usage(&sim.dev[device].heap, &now, &peak);
@@ -101,27 +101,29 @@ aclError aclrtGetMemUsageInfo(int32_t device, aclrtMemUsageInfo *usage, size_t n
 }
 
 /* Caches are coherent (aclrtMemFlush, CANN docs): only the arguments matter. */
-static aclError check_cached(struct sim_thread *self, const void *ptr, size_t nbytes)
+static aclError check_cached(struct sim_thread *self, const void *ptr, size_t nbytes,
+                             struct sim_context **ctx)
 {
-    struct sim_context *ctx;
-
     if (ptr == NULL)
         return sim_fail_null("device_ptr");
     if (nbytes == 0)
-        return sim_fail(ACL_ERROR_INVALID_PARAM, "EH0001", "size is 0");
-    return sim_need_context(self, &ctx);
+        return sim_fail(ACL_ERROR_INVALID_PARAM, "EH0001", "size is 0, expected value: at least 1");
+    return sim_need_context(self, ctx);
 }
 
 aclError aclrtMemFlush(void *device_ptr, size_t nbytes)
 {
     SIM_CALL(aclrtMemFlush);
+    struct sim_context *ctx;
+    aclError code = check_cached(self, device_ptr, nbytes, &ctx);
 
-    return check_cached(self, device_ptr, nbytes);
+    return code != 0 ? code : sim_device_usable(ctx->dev);
 }
 
 aclError aclrtMemInvalidate(void *device_ptr, size_t nbytes)
 {
     SIM_CALL(aclrtMemInvalidate);
+    struct sim_context *ctx;
 
-    return check_cached(self, device_ptr, nbytes);
+    return check_cached(self, device_ptr, nbytes, &ctx);
 }

@@ -15,7 +15,7 @@ static aclError check_new(void **out, uint64_t nbytes)
     if (out == NULL)
         return sim_fail_null("the place for the address");
     if (nbytes == 0)
-        return sim_fail(ACL_ERROR_INVALID_PARAM, "EH0001", "size is 0");
+        return sim_fail(ACL_ERROR_INVALID_PARAM, "EH0001", "size is 0, expected value: at least 1");
     return ACL_SUCCESS;
 }
 
@@ -39,8 +39,8 @@ static aclError new_device(struct sim_context *ctx, void **out, size_t nbytes, s
     void *ptr = sim_heap_alloc(&ctx->dev->heap, nbytes, pad, page_bytes_of(policy, nbytes));
 
     if (ptr == NULL)
-        return sim_fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "EE9999", "device %d has no room for %zu bytes",
-                        ctx->dev->id, nbytes);
+        return sim_fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "EE9999",
+                        "device %d has no room for %zu bytes: free some first", ctx->dev->id, nbytes);
     *out = ptr;
     return ACL_SUCCESS;
 }
@@ -114,8 +114,8 @@ static aclError check_attributes(const aclrtMallocConfig *cfg, bool host, const 
                             "attribute %zu names device %u, but the current one is %d", i, a->value.deviceId,
                             ctx->dev->id);
         if ((unsigned)a->attr > ACL_RT_MEM_ATTR_VA_FLAG || a->attr == ACL_RT_MEM_ATTR_RSV)
-            return sim_fail(ACL_ERROR_RT_PARAM_INVALID, "EE1001", "attribute %zu has the unknown kind %d", i,
-                            (int)a->attr);
+            return sim_fail(ACL_ERROR_RT_PARAM_INVALID, "EE1001",
+                            "attribute %zu is of kind %d, expected value: [1, 3]", i, (int)a->attr);
     }
     return ACL_SUCCESS;
 }
@@ -162,7 +162,8 @@ static aclError free_block(void *ptr, bool pinned)
         return sim_fail_null(pinned ? "host_ptr" : "device_ptr");
     if (sim_block_free(ptr, pinned))
         return ACL_SUCCESS;
-    return sim_fail(ACL_ERROR_RT_PARAM_INVALID, "EE1001", "%p is not allocated %s memory", ptr,
+    return sim_fail(ACL_ERROR_RT_PARAM_INVALID, "EE1001",
+                    "%p is not allocated %s memory: free each block once, by its first address", ptr,
                     pinned ? "host" : "device");
 }
 
@@ -181,33 +182,33 @@ aclError aclrtFreeHost(void *host_ptr)
 }
 
 /* Waits for what the device's streams have now. A failure stays for the synchronisation of its stream. */
-static void drain(struct sim_device *dev)
+static aclError drain(struct sim_device *dev)
 {
-    uint64_t tail;
-    bool waited = true;
+    struct sim_target *targets;
+    uint32_t n;
+    aclError code = sim_device_targets(dev, &targets, &n);
 
+    if (code != 0)
+        return code;
     pthread_mutex_lock(&sim.mu);
-    while (waited) { /* the list may change while a wait lets go of sim.mu */
-        waited = false;
-        for (struct sim_stream *s = dev->streams; s != NULL && !waited; s = s->next) {
-            tail = atomic_load_explicit(&s->tail, memory_order_relaxed);
-            waited = atomic_load_explicit(&s->done, memory_order_relaxed) != tail;
-            sim_stream_wait(s, tail, SIM_FOREVER); /* also tells who asks that the host knows */
-        }
-    }
+    for (uint32_t i = 0; i < n; i++)
+        (void)sim_stream_wait(targets[i].s, targets[i].n_tasks, SIM_FOREVER);
     pthread_mutex_unlock(&sim.mu);
+    free(targets);
+    return ACL_SUCCESS;
 }
 
 static aclError free_after_drain(struct sim_thread *self, void *ptr, bool pinned)
 {
     struct sim_context *ctx = sim_current(self);
     struct sim_found found;
+    aclError code = ACL_SUCCESS;
 
     if (ptr != NULL && ctx != NULL && !pinned && sim_block_find(ptr, &found) && found.device >= 0)
-        drain(&sim.dev[found.device]);
+        code = drain(&sim.dev[found.device]);
     else if (ptr != NULL && ctx != NULL)
-        drain(ctx->dev);
-    return free_block(ptr, pinned);
+        code = drain(ctx->dev);
+    return code != 0 ? code : free_block(ptr, pinned);
 }
 
 aclError aclrtFreeWithDevSync(void *device_ptr)

@@ -1,6 +1,6 @@
 /* move.c - what an engine does for one copy or fill: checks both sides, then moves the bytes.
  *
- * Threads: the engine threads. Locks: none while bytes move.
+ * Threads: the engine threads, or the owner of the drive (drive.h). Locks: none while bytes move.
  * Owns:    nothing; descriptions belong to their tasks.
  * Invariant: no byte moves unless both sides are live for the whole range; ordinary memory that is gone is a
  *          fault of the device, not of this process.
@@ -157,8 +157,8 @@ static aclError fill(const struct sim_task *t, struct sim_ref *dst_pin, bool mov
     return ACL_SUCCESS;
 }
 
-aclError sim_move(const struct sim_task *t, struct sim_ref *dst_pin, struct sim_ref *src_pin, bool move_bytes,
-                  uint64_t *n_bytes)
+static aclError move_task(const struct sim_task *t, struct sim_ref *dst_pin, struct sim_ref *src_pin,
+                          bool move_bytes, uint64_t *n_bytes)
 {
     const struct sim_indirect *what = (t->flags & SIM_TASK_INDIRECT) != 0 ? (const void *)t->copy.src : NULL;
     const bool ordinary = (t->flags & SIM_TASK_ORDINARY) != 0;
@@ -182,6 +182,23 @@ aclError sim_move(const struct sim_task *t, struct sim_ref *dst_pin, struct sim_
         return FAULT;
     *n_bytes += t->copy.nbytes;
     return ACL_SUCCESS;
+}
+
+/* The program's own fault, whatever the mode: failures on purpose do not come here. */
+aclError sim_move(const struct sim_task *t, struct sim_ref *dst_pin, struct sim_ref *src_pin, bool move_bytes,
+                  uint64_t *n_bytes)
+{
+    aclError code = move_task(t, dst_pin, src_pin, move_bytes, n_bytes);
+
+    if (code == FAULT)
+        sim_find(
+            SIM_FOUND_FREED,
+            "a %s of %zu bytes from %p to %p, submitted by thread %u, failed with %d: when its turn came, "
+            "memory of it was freed, unmapped or too short; keep memory until its copies are complete "
+            "(adversarial mode names the calls)",
+            t->kind == SIM_MEMSET ? "fill" : "copy", t->copy.nbytes, sim_task_src(t), (void *)t->copy.dst,
+            t->tid, code);
+    return code;
 }
 
 const void *sim_task_src(const struct sim_task *t)

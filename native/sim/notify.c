@@ -5,6 +5,7 @@
  * Invariant: a notify that is set has no waiting stream.
  */
 #include "sim/sim.h"
+#include "sim/site.h"
 
 #include <stdlib.h>
 
@@ -21,31 +22,16 @@ struct sim_notify {
 
 static struct sim_notify *all; /* dead ones too */
 
-/* Per device (aclrtCreateNotify, CANN 9.1 docs). */
-static uint32_t max_notifies(void)
-{
-    switch (sim_profile.chip) {
-    case SIM_CHIP_950:
-        return 65535;
-    case SIM_CHIP_A2:
-    case SIM_CHIP_A3:
-        return 8192;
-    case SIM_CHIP_310B:
-        return 2048;
-    default:
-        return 1024;
-    }
-}
-
 static aclError check(struct sim_notify *notify)
 {
     if (notify == NULL)
         return sim_fail_null("notify");
     if (atomic_load_explicit(&notify->magic, memory_order_acquire) == SIM_MAGIC_NOTIFY)
         return ACL_SUCCESS;
-    sim_find(SIM_FOUND_STALE_HANDLE, "notify %p was used after its destruction", (void *)notify);
-    return sim_fail(ACL_ERROR_RT_INVALID_HANDLE, "EE1017", "notify %p was destroyed or is no notify",
-                    (void *)notify);
+    sim_find(SIM_FOUND_STALE_HANDLE, "%s: notify %p was used after its destruction",
+             sim_site_text(sim_site_here()).text, (void *)notify);
+    return sim_fail(ACL_ERROR_RT_INVALID_HANDLE, "EE1017",
+                    "notify %p was destroyed or is no notify: pass a live one", (void *)notify);
 }
 
 aclError aclrtCreateNotify(aclrtNotify *handle, uint64_t flag)
@@ -68,7 +54,7 @@ aclError aclrtCreateNotify(aclrtNotify *handle, uint64_t flag)
     notify->dev = ctx->dev;
     atomic_init(&notify->magic, SIM_MAGIC_NOTIFY);
     pthread_mutex_lock(&sim.mu);
-    room = ctx->dev->n_notifies < max_notifies();
+    room = ctx->dev->n_notifies < sim_profile.max_notifies;
     if (room) {
         ctx->dev->n_notifies++;
         notify->id = ctx->dev->next_notify++;
@@ -78,8 +64,9 @@ aclError aclrtCreateNotify(aclrtNotify *handle, uint64_t flag)
     pthread_mutex_unlock(&sim.mu);
     if (!room) {
         free(notify);
-        return sim_fail(ACL_ERROR_RT_NO_NOTIFY_RESOURCE, "EE1023", "device %d has no notify left of %u",
-                        ctx->dev->id, max_notifies());
+        return sim_fail(ACL_ERROR_RT_NO_NOTIFY_RESOURCE, "EE1023",
+                        "device %d has no notify left of %u: destroy some first", ctx->dev->id,
+                        sim_profile.max_notifies);
     }
     *handle = notify;
     return ACL_SUCCESS;

@@ -2,6 +2,9 @@
  *   FOLDER/debug/plog/plog-PID_YYYYMMDDhhmmssmmm.log, and the same below run for the run log
  *   [ERROR] RUNTIME(PID,NAME):YYYY-MM-DD-hh:mm:ss.mmm.uuu [FILE:LINE]TID FUNCTION:TEXT
  * with two phase tags in front of TEXT in the generations before 8.5.
+ *
+ * Threads: any. Locks: mu, a leaf, held while a record is written. Owns: the file of the debug log.
+ * Invariant: see plog.h.
  */
 #include "sim/sim.h"
 

@@ -1,3 +1,8 @@
+/* poison.c - see poison.h.
+ *
+ * Threads: see poison.h. Locks: none. Owns: tile_fd.
+ * Invariant: see poison.h.
+ */
 #include "sim/poison.h"
 
 #include <pthread.h>

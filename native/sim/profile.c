@@ -11,37 +11,44 @@
 #include <string.h>
 #include <strings.h>
 
-/* Queue depths and event clocks: the chips' device properties in the open runtime (CANN 9.1). Streams and
- * events per device: aclrtCreateStream and aclrtCreateEvent, CANN 9.1 docs. NPU architecture: aclrtDevAttr,
- * same. Core counts: those of the named model; the 950 ones, AI CPUs and L2 sizes are assumed. Rates of links
- * are assumed for all chips: about what one PCIe or HCCS port of the usual board carries, and half of the
- * memory bandwidth for copies inside a device. */
+/* Queue depths and event clocks: the chips' device properties in the open runtime (CANN 9.1). Streams, events
+ * and notifies per device: aclrtCreateStream, aclrtCreateEvent and aclrtCreateNotify, CANN 9.1 docs. NPU
+ * architecture: aclrtDevAttr, same. Core counts: those of the named model; the 950 ones, AI CPUs and L2 sizes
+ * are assumed. Rates of links are assumed for all chips: about what one PCIe or HCCS port of the usual board
+ * carries, and half of the memory bandwidth for copies inside a device. */
 struct chip {
     const char *name, *alias, *soc_name;
     enum sim_gen first;
     enum sim_connect connect; /* A3 by HCCS and 950 by UB: assumed, boards with PCIe exist */
     bool has_rc;              /* the chip also runs the application itself */
-    uint32_t queue_depth, max_streams, max_events, ticks_per_ms;
+    uint32_t queue_depth, max_streams, max_events, max_notifies, ticks_per_ms;
     uint32_t n_aicore, n_vector, n_aicpu, npu_arch, l2_mib;
     uint32_t simd_stack_max; /* aclrtDeviceLimit, CANN 9.1 docs */
-    double host_bytes_per_s, d2d_bytes_per_s;
-    uint32_t latency_ns;
 };
 
 static const struct chip chips[SIM_N_CHIPS] = {
     [SIM_CHIP_910] = {"910", "910a", "Ascend910A", SIM_GEN_8_0, SIM_CONNECT_PCIE, false, 2042, 2048, 65535,
-                      1000000, 32, 0, 14, 1001, 32, 0, 25e9, 5e11, 10000},
+                      1024, 1000000, 32, 0, 14, 1001, 32, 0},
     [SIM_CHIP_310P] = {"310p", "310p3", "Ascend310P3", SIM_GEN_8_0, SIM_CONNECT_PCIE, true, 2042, 1024, 1023,
-                       1000000, 8, 7, 7, 2002, 16, 0, 12e9, 1e11, 12000},
+                       1024, 1000000, 8, 7, 7, 2002, 16, 0},
     [SIM_CHIP_310B] = {"310b", "310b1", "Ascend310B1", SIM_GEN_8_0, SIM_CONNECT_PCIE, true, 2010, 512, 65536,
-                       48000, 1, 0, 3, 3002, 4, 0, 3e9, 25e9, 15000},
+                       2048, 48000, 1, 0, 3, 3002, 4, 0},
     [SIM_CHIP_A2] = {"a2", "910b", "Ascend910B3", SIM_GEN_8_0, SIM_CONNECT_PCIE, false, 2013, 1984, 65536,
-                     50000, 20, 40, 6, 2201, 192, 196608, 25e9, 8e11, 8000},
+                     8192, 50000, 20, 40, 6, 2201, 192, 196608},
     [SIM_CHIP_A3] = {"a3", "910c", "Ascend910_9362", SIM_GEN_8_0, SIM_CONNECT_HCCS, false, 2013, 1984, 65536,
-                     50000, 24, 48, 6, 2201, 192, 196608, 50e9, 8e11, 6000},
+                     8192, 50000, 24, 48, 6, 2201, 192, 196608},
     /* Released with CANN 8.5, the first open runtime that has its properties. */
     [SIM_CHIP_950] = {"950", "950dt", "Ascend950DT_95A1", SIM_GEN_8_5, SIM_CONNECT_UB, false, 2014, 1984,
-                      65536, 1000000, 36, 72, 6, 3510, 128, 131072, 100e9, 1e12, 4000},
+                      65536, 65535, 1000000, 36, 72, 6, 3510, 128, 131072},
+};
+
+static const struct {
+    double host_bytes_per_s, d2d_bytes_per_s;
+    uint32_t latency_ns;
+} links[SIM_N_CHIPS] = {
+    [SIM_CHIP_910] = {25e9, 5e11, 10000}, [SIM_CHIP_310P] = {12e9, 1e11, 12000},
+    [SIM_CHIP_310B] = {3e9, 25e9, 15000}, [SIM_CHIP_A2] = {25e9, 8e11, 8000},
+    [SIM_CHIP_A3] = {50e9, 8e11, 6000},   [SIM_CHIP_950] = {100e9, 1e12, 4000},
 };
 
 static const char *const form_names[SIM_N_FORMS] = {"ep", "rc"};
@@ -103,6 +110,7 @@ static void fill(struct sim_profile *p, enum sim_chip chip, enum sim_form form, 
         .queue_depth = c->queue_depth,
         .max_streams = c->max_streams,
         .max_events = c->max_events,
+        .max_notifies = c->max_notifies,
         .ticks_per_ms = c->ticks_per_ms,
         .chunk_bytes = unit,
         .chunk_d2d_bytes = UINT64_C(4) << 30,
@@ -132,8 +140,9 @@ static void fill(struct sim_profile *p, enum sim_chip chip, enum sim_form form, 
         .has_memcpy_desc = chip != SIM_CHIP_910 && chip != SIM_CHIP_310P,
         .has_memcpy_offset = chip != SIM_CHIP_310B && chip != SIM_CHIP_310P,
         .has_memset_d32 = training,
-        .has_event_flags = training,
-        .has_ipc_event = chip == SIM_CHIP_A2 || chip == SIM_CHIP_A3,
+        .has_value_wait = training,
+        .has_compute_attr = training,
+        .has_ipc_event = chip == SIM_CHIP_A2 || chip == SIM_CHIP_A3, /* of the 950, the PR but not the DT */
         .has_usage_info = chip != SIM_CHIP_950,
         .has_identity = training,
     };
@@ -235,14 +244,14 @@ aclError sim_lack(enum sim_fn fn)
 
 void sim_profile_link(struct aclsim_link *link)
 {
-    const struct chip *c = &chips[sim_profile.chip];
+    double d2d = links[sim_profile.chip].d2d_bytes_per_s;
     /* In RC form host and device share their memory, so every copy is one inside the device. */
-    double host = sim_profile.form == SIM_FORM_RC ? c->d2d_bytes_per_s : c->host_bytes_per_s;
+    double host = sim_profile.form == SIM_FORM_RC ? d2d : links[sim_profile.chip].host_bytes_per_s;
 
     *link = (struct aclsim_link){.h2d_bytes_per_s = (uint64_t)host,
                                  .d2h_bytes_per_s = (uint64_t)host,
-                                 .d2d_bytes_per_s = (uint64_t)c->d2d_bytes_per_s,
-                                 .latency_ns = c->latency_ns,
+                                 .d2d_bytes_per_s = (uint64_t)d2d,
+                                 .latency_ns = links[sim_profile.chip].latency_ns,
                                  .submit_ns = 1900, /* assumed */
                                  .move_bytes = 1};
 }

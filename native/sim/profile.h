@@ -44,7 +44,8 @@ struct sim_profile {
     int32_t acl_version[3];
     uint32_t queue_depth;  /* outstanding tasks per stream; at most SIM_RING */
     uint32_t max_streams;  /* per device */
-    uint32_t max_events;   /* per device, of the kind that takes a hardware id at creation */
+    uint32_t max_events;   /* per device: hardware ids */
+    uint32_t max_notifies; /* per device */
     uint32_t ticks_per_ms; /* event time stamps; does not always divide 1000000 */
     uint64_t chunk_bytes;  /* one H2D or D2H task moves at most this */
     uint64_t chunk_d2d_bytes;
@@ -70,8 +71,9 @@ struct sim_profile {
     bool has_peer_access;   /* the calls that ask for it */
     bool has_memcpy_desc;   /* aclrtMemcpyAsyncWithDesc and its two companions */
     bool has_memcpy_offset; /* aclrtMemcpyAsyncWithOffset */
-    bool has_memset_d32;
-    bool has_event_flags; /* aclrtRecordEventWithFlag, aclrtStreamWaitEventWithFlag */
+    bool has_memset_d32;    /* false: success, and nothing is filled */
+    bool has_value_wait;    /* aclrtValueWrite and aclrtValueWait */
+    bool has_compute_attr;  /* the overflow switch and the custom tag of a stream */
     bool has_ipc_event;
     bool has_usage_info; /* aclrtGetMemUsageInfo */
     bool has_identity;   /* aclrtDeviceGetUuid and, on PCIe, the PCI bus id */

@@ -7,6 +7,7 @@
 #include "sim/race.h"
 #include "sim/guard.h"
 #include "sim/sim.h"
+#include "sim/site.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +21,7 @@ struct access {
     uint64_t seq;
     uint32_t tid;
     bool writes;
+    struct sim_site site; /* of the submission */
 };
 
 struct touched { /* a block, and what unobserved tasks do with it */
@@ -312,13 +314,13 @@ static bool overlaps(const struct access *a, const struct access *b)
 static void report(const struct access *old, const struct access *new)
 {
     sim_find(SIM_FOUND_UNORDERED,
-             "task %u of stream %d on device %d (thread %u) %s [0x%zx, 0x%zx) and task %u of stream %d on "
-             "device %d (thread %u) %s [0x%zx, 0x%zx): nothing orders them; let one stream wait for an event "
-             "of the other, or synchronise before the second call",
-             (unsigned)(old->seq & 0xFFFF), old->s->id, old->s->dev->id, old->tid,
-             old->writes ? "writes" : "reads", (size_t)old->low, (size_t)old->high,
-             (unsigned)(new->seq & 0xFFFF), new->s->id, new->s->dev->id, new->tid,
-             new->writes ? "writes" : "reads", (size_t)new->low, (size_t)new->high);
+             "%s, task %u of stream %d on device %d (thread %u), %s [0x%zx, 0x%zx) and %s, task %u of stream "
+             "%d on device %d (thread %u), %s [0x%zx, 0x%zx): nothing orders them; let one stream wait for "
+             "an event of the other, or synchronise before the second call",
+             sim_site_text(old->site).text, (unsigned)(old->seq & 0xFFFF), old->s->id, old->s->dev->id,
+             old->tid, old->writes ? "writes" : "reads", (size_t)old->low, (size_t)old->high,
+             sim_site_text(new->site).text, (unsigned)(new->seq & 0xFFFF), new->s->id, new->s->dev->id,
+             new->tid, new->writes ? "writes" : "reads", (size_t)new->low, (size_t)new->high);
 }
 
 enum { CLEAN = 0, UNFINISHED_WRITE = 1, UNFINISHED_READ = 2 };
@@ -369,8 +371,13 @@ static unsigned touch(struct sim_block *block, uint32_t gen, const struct access
 
 static void submit_copy(struct sim_stream *s, uint64_t seq, const struct sim_task *t)
 {
-    struct access dst = {.low = (uintptr_t)t->copy.dst, .s = s, .seq = seq, .tid = t->tid, .writes = true};
-    struct access src = {.low = (uintptr_t)t->copy.src, .s = s, .seq = seq, .tid = t->tid};
+    struct access dst = {.low = (uintptr_t)t->copy.dst,
+                         .s = s,
+                         .seq = seq,
+                         .tid = t->tid,
+                         .writes = true,
+                         .site = sim_site_here()};
+    struct access src = {.low = (uintptr_t)t->copy.src, .s = s, .seq = seq, .tid = t->tid, .site = dst.site};
     unsigned dst_found, src_found = UNFINISHED_WRITE;
     bool reported = false;
 
@@ -400,7 +407,7 @@ void sim_guard_submit(struct sim_stream *s, uint64_t seq)
         submit_copy(s, seq, t);
     else if (t->kind == SIM_RECORD)
         sim_order_take(&t->record.event->order, s, seq + 1);
-    else if (t->kind == SIM_NOTIFY_WAIT || t->kind == SIM_VALUE_WAIT || t->kind == SIM_IPC_WAIT)
+    else if (t->kind == SIM_VALUE_WAIT || t->kind == SIM_IPC_WAIT) /* whoever writes or records it */
         sim_order_unknown(s);
 }
 
@@ -423,37 +430,37 @@ void sim_guard_immediate(struct sim_ref ref, const void *ptr, size_t nbytes, boo
     pthread_mutex_unlock(&mu);
     if (found)
         sim_find(SIM_FOUND_UNORDERED,
-                 "task %u of stream %d on device %d (thread %u) %s [0x%zx, 0x%zx) and thread %u itself %s "
-                 "[0x%zx, 0x%zx) without waiting: synchronise before the call that copies at once",
-                 (unsigned)(old.seq & 0xFFFF), old.s->id, old.s->dev->id, old.tid,
-                 old.writes ? "writes" : "reads", (size_t)old.low, (size_t)old.high,
-                 sim_self != NULL ? sim_self->tid : 0, writes ? "writes" : "reads", (size_t)new.low,
-                 (size_t)new.high);
+                 "%s, task %u of stream %d on device %d (thread %u), %s [0x%zx, 0x%zx) and %s (thread %u) %s "
+                 "[0x%zx, 0x%zx) at once, without waiting: synchronise before that call",
+                 sim_site_text(old.site).text, (unsigned)(old.seq & 0xFFFF), old.s->id, old.s->dev->id,
+                 old.tid, old.writes ? "writes" : "reads", (size_t)old.low, (size_t)old.high,
+                 sim_site_text(sim_site_here()).text, sim_self != NULL ? sim_self->tid : 0,
+                 writes ? "writes" : "reads", (size_t)new.low, (size_t)new.high);
 }
 
 /* --- free --- */
 
-void sim_guard_free(const void *ptr)
+void sim_guard_free(struct sim_block *block)
 {
-    struct sim_found found;
+    uint32_t gen = (uint32_t)(atomic_load_explicit(&block->state, memory_order_relaxed) >> 32), n = 0;
     struct touched *t;
     struct access first = {0};
-    uint32_t n = 0;
 
-    if (!sim_block_find(ptr, &found) || found.base != (uintptr_t)ptr)
-        return;
     pthread_mutex_lock(&mu);
-    t = find(found.ref.block, found.ref.gen);
+    t = find(block, gen);
     for (uint32_t i = 0; i < t->n; i++)
         if (t->at[i].seq >= observed(t->at[i].s) && n++ == 0)
             first = t->at[i];
     t->n = 0;
     pthread_mutex_unlock(&mu);
     if (n != 0)
-        sim_find(SIM_FOUND_FREED,
-                 "thread %u frees %s memory 0x%zx, which task %u of stream %d on device %d (thread %u) %s at "
-                 "[0x%zx, 0x%zx), and no host thread knows that it ended (%u such uses); synchronise first",
-                 sim_self != NULL ? sim_self->tid : 0, found.device < 0 ? "pinned host" : "device",
-                 (size_t)found.base, (unsigned)(first.seq & 0xFFFF), first.s->id, first.s->dev->id, first.tid,
-                 first.writes ? "writes" : "reads", (size_t)first.low, (size_t)first.high, n);
+        sim_find(
+            SIM_FOUND_FREED,
+            "%s (thread %u) frees %s memory 0x%zx, which %s, task %u of stream %d on device %d (thread %u), "
+            "%s at [0x%zx, 0x%zx), and no host thread knows that it ended; synchronise first (tasks like "
+            "this: %u)",
+            sim_site_text(sim_site_here()).text, sim_self != NULL ? sim_self->tid : 0,
+            block->device < 0 ? "pinned host" : "device", (size_t)block->base, sim_site_text(first.site).text,
+            (unsigned)(first.seq & 0xFFFF), first.s->id, first.s->dev->id, first.tid,
+            first.writes ? "writes" : "reads", (size_t)first.low, (size_t)first.high, n);
 }

@@ -58,7 +58,8 @@ void sim_order_unknown(struct sim_stream *s);
 /* The calling thread itself is about to read or write the bytes (aclrtMemcpy and its like). A block of NULL
  * is ordinary memory. Without sim.mu. */
 void sim_guard_immediate(struct sim_ref ref, const void *ptr, size_t nbytes, bool writes);
-void sim_guard_free(const void *ptr); /* a block that starts there is about to be freed. Without sim.mu */
+/* This live block was taken out of its table and is about to be freed. Without sim.mu. */
+void sim_guard_free(struct sim_block *block);
 
 /* --- contents (guard_bytes.c), adversarial mode --- */
 

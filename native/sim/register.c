@@ -153,7 +153,7 @@ aclError aclrtHostRegister(void *ptr, uint64_t nbytes, aclrtHostRegisterType typ
     if (device_ptr == NULL)
         return sim_fail_null("device_ptr");
     if (nbytes == 0)
-        return sim_fail(ACL_ERROR_INVALID_PARAM, "EH0001", "size is 0");
+        return sim_fail(ACL_ERROR_INVALID_PARAM, "EH0001", "size is 0, expected value: at least 1");
     /* The documents reserve the other types for later. */
     if (!sim_profile.has_host_register || type != ACL_HOST_REGISTER_MAPPED)
         return sim_fail_quiet(ACL_ERROR_RT_FEATURE_NOT_SUPPORT);
@@ -186,7 +186,7 @@ aclError aclrtHostRegisterV2(void *ptr, uint64_t nbytes, uint32_t flag)
     if (ptr == NULL)
         return sim_fail_null("ptr");
     if (nbytes == 0)
-        return sim_fail(ACL_ERROR_INVALID_PARAM, "EH0001", "size is 0");
+        return sim_fail(ACL_ERROR_INVALID_PARAM, "EH0001", "size is 0, expected value: at least 1");
     if (!sim_profile.has_host_register)
         return sim_fail_quiet(ACL_ERROR_RT_FEATURE_NOT_SUPPORT);
     if (flag == 0 || (flag & ~known) != 0)
@@ -230,7 +230,7 @@ aclError aclrtHostUnregister(void *ptr)
     pthread_mutex_unlock(&mu);
     if (r == NULL)
         return sim_fail(ACL_ERROR_HOST_MEMORY_NOT_REGISTERED, "EE1018",
-                        "%p is not the start of registered host memory", ptr);
+                        "%p is not the start of registered host memory: unregister each range once", ptr);
     /* Copies that are queued fault when they run, as with freed memory (assumed); one that runs ends first.
      */
     if (r->block != NULL)

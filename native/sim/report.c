@@ -5,7 +5,7 @@
  * Owns:    nothing.
  * Invariant: a report appears under its final name complete or not at all.
  */
-#include "sim/drive.h"
+#include "sim/made.h"
 #include "sim/sim.h"
 
 #include <errno.h>
@@ -16,10 +16,6 @@
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
-
-/* Parts of the simulator that a build may lack. */
-extern int aclsim_get_mode(void) __attribute__((weak, visibility("default")));
-extern uint64_t aclsim_now_ns(void) __attribute__((weak, visibility("default")));
 
 enum { MAX_PATH = 1024 };
 
@@ -59,11 +55,9 @@ static void put_calls(FILE *out)
 
 static void put_copies(FILE *out, const struct aclsim_counters *c)
 {
-    static const char *const names[] = {"h2d", "d2h", "d2d"};
-
     fputs("  \"copies\": {", out);
     for (int dir = 0; dir < ACLSIM_N_DIRECTIONS; dir++)
-        fprintf(out, "%s\"%s\": {\"count\": %llu, \"bytes\": %llu}", dir != 0 ? ", " : "", names[dir],
+        fprintf(out, "%s\"%s\": {\"count\": %llu, \"bytes\": %llu}", dir != 0 ? ", " : "", sim_dir_names[dir],
                 (unsigned long long)c->copies[dir], (unsigned long long)c->bytes[dir]);
     fprintf(out,
             "},\n  \"failed_copies\": %llu,\n  \"pageable_copies\": %llu,\n  \"unaligned_copies\": %llu,\n"
@@ -80,7 +74,7 @@ static void put_findings(FILE *out)
     for (int kind = 0; kind < SIM_N_FOUND; kind++) {
         const char *name = sim_finding_name((enum sim_finding)kind);
         int64_t count = aclsim_finding_count(name);
-        char text[512];
+        char text[640]; /* as long as any finding's */
 
         if (count == 0)
             continue;
@@ -122,20 +116,20 @@ static void put_leaks(FILE *out, const struct aclsim_counters *c)
 
 static void put_report(FILE *out)
 {
-    static const char *const modes[] = {"threads", "virtual", "adversarial"};
     struct aclsim_counters c;
-    int mode = aclsim_get_mode != NULL ? aclsim_get_mode() : 0;
+    int mode = sim_mode();
 
     aclsim_counters(&c);
     fprintf(out, "{\n  \"simulator\": true,\n  \"pid\": %d,\n  \"profile\": ", (int)getpid());
     put_text(out, sim_profile.name);
-    fprintf(out, ",\n  \"mode\": \"%s\",\n", mode >= 0 && mode < 3 ? modes[mode] : "unknown");
+    fprintf(out, ",\n  \"mode\": \"%s\",\n", sim_mode_names[mode]);
     put_calls(out);
     put_copies(out, &c);
     put_findings(out);
     put_leaks(out, &c);
-    if (mode == 1 && aclsim_now_ns != NULL)
-        fprintf(out, ",\n  \"virtual_ns\": %llu", (unsigned long long)(aclsim_now_ns() - SIM_VIRTUAL_START));
+    if (mode == ACLSIM_VIRTUAL)
+        fprintf(out, ",\n  \"virtual_ns\": %llu",
+                (unsigned long long)(sim_now_ns() - SIM_VIRTUAL_START)); /* time that passed */
     fputs("\n}\n", out);
 }
 
@@ -247,23 +241,6 @@ static int write_first(void)
     return -1;
 }
 
-static void find_leaks(void)
-{
-    struct aclsim_counters c;
-
-    aclsim_counters(&c);
-    if (c.live_streams != 0)
-        sim_find(SIM_FOUND_LEAK, "%llu streams were not destroyed", (unsigned long long)c.live_streams);
-    if (c.live_events != 0)
-        sim_find(SIM_FOUND_LEAK, "%llu events were not destroyed", (unsigned long long)c.live_events);
-    if (c.live_device_blocks != 0)
-        sim_find(SIM_FOUND_LEAK, "%llu device blocks with %llu bytes were not freed",
-                 (unsigned long long)c.live_device_blocks, (unsigned long long)c.live_device_bytes);
-    if (c.live_pinned_blocks != 0)
-        sim_find(SIM_FOUND_LEAK, "%llu page-locked blocks with %llu bytes were not freed",
-                 (unsigned long long)c.live_pinned_blocks, (unsigned long long)c.live_pinned_bytes);
-}
-
 static void at_end(void)
 {
     char path[MAX_PATH + 16];
@@ -272,7 +249,7 @@ static void at_end(void)
     /* A child that only forked and left did not use the simulator; locks may be held for ever in it, too. */
     if (getpid() != start_pid && own_calls() == calls_at_fork)
         return;
-    find_leaks();
+    sim_made_find_leaks();
     if (report_path[0] == '\0')
         return;
     name_own(path, sizeof(path));

@@ -6,6 +6,7 @@
  * Invariant: a stream with unfinished tasks is running on an engine, or queued for one, or in the list of
  *          what its front waits for, or paused, or in sim.work. sim.work is empty when sim.mu is unlocked.
  */
+#include "sim/made.h"
 #include "sim/sim.h"
 
 #include <stdlib.h>
@@ -108,7 +109,7 @@ void sim_stream_publish(struct sim_stream *s, uint64_t new_done)
         else if (t->kind == SIM_WAIT)
             atomic_fetch_sub_explicit(&t->wait.event->n_waits, 1, memory_order_release);
         else if (t->kind >= SIM_EXT_FIRST)
-            sim_ext_done(s, t);
+            sim_ext_done(t);
         else if ((t->flags & SIM_TASK_OWNS_SRC) != 0)
             free((void *)(uintptr_t)t->copy.src);
     }
@@ -178,25 +179,29 @@ void sim_sched_run(void)
 
 /* --- submission --- */
 
+/* Publishing wakes nobody before this; each look that finds nothing asks again. */
+static void ask_wake(struct sim_stream *s, uint64_t done)
+{
+    if (done < s->wake_at)
+        s->wake_at = done;
+}
+
 static bool has_room(void *arg)
 {
-    const struct sim_stream *s = arg;
+    struct sim_stream *s = arg;
 
-    return s->closing || tail_of(s) - done_of(s) < sim_profile.queue_depth;
+    if (s->closing || tail_of(s) - done_of(s) < sim_profile.queue_depth)
+        return true; /* closing wakes those who wait, too */
+    ask_wake(s, done_of(s) + 1);
+    return false;
 }
 
 struct sim_task *sim_submit_begin(struct sim_thread *self, struct sim_stream *s, uint8_t kind)
 {
     struct sim_task *t;
 
-    while (!has_room(s)) {
-        if (done_of(s) + 1 < s->wake_at)
-            s->wake_at = done_of(s) + 1;
-        if (sim_driven())
-            sim_drive_wait(has_room, s, s, &s->cv, SIM_FOREVER);
-        else
-            pthread_cond_wait(&s->cv, &sim.mu); /* closing wakes it, too */
-    }
+    if (!has_room(s))
+        (void)sim_drive_wait(has_room, s, s, &s->cv, SIM_FOREVER);
     if (s->closing)
         return NULL;
     t = &s->ring[tail_of(s) & SIM_RING_MASK];
@@ -232,21 +237,18 @@ static bool reached(void *arg)
 {
     const struct goal *goal = arg;
 
-    return done_of(goal->s) >= goal->target || sim_stream_aborts(goal->s) != goal->aborts;
+    if (done_of(goal->s) >= goal->target || sim_stream_aborts(goal->s) != goal->aborts)
+        return true;
+    ask_wake(goal->s, goal->target);
+    return false;
 }
 
 bool sim_stream_wait(struct sim_stream *s, uint64_t target, uint64_t deadline_ns)
 {
     struct goal goal = {s, target, sim_stream_aborts(s)};
-    bool in_time = s->aborting == 0; /* an abort ends every wait, at once */
 
-    if (sim_driven() && in_time)
-        sim_drive_wait(reached, &goal, s, &s->cv, deadline_ns);
-    while (!sim_driven() && !reached(&goal) && in_time) {
-        if (target < s->wake_at)
-            s->wake_at = target;
-        in_time = sim_cond_wait_until(&s->cv, deadline_ns);
-    }
+    if (s->aborting == 0) /* an abort ends every wait, at once */
+        (void)sim_drive_wait(reached, &goal, s, &s->cv, deadline_ns);
     if (done_of(s) < target)
         return false;
     if (sim_guards())
@@ -303,6 +305,7 @@ struct sim_stream *sim_stream_new(struct sim_context *ctx, uint32_t flags, bool 
     if (!is_default) {
         dev->n_streams++;
         atomic_fetch_add(&sim.tally.live_streams, 1);
+        s->made = sim_made_here(SIM_MADE_STREAM, 0);
     }
     atomic_store_explicit(&s->magic, SIM_MAGIC_STREAM, memory_order_release);
     return s;
@@ -364,6 +367,7 @@ void sim_stream_close(struct sim_stream *s, bool force)
     if (!s->is_default) {
         dev->n_streams--;
         atomic_fetch_sub(&sim.tally.live_streams, 1);
+        sim_made_gone(s->made, 0);
     }
     dev->ids[s->id / 64] &= ~(UINT64_C(1) << (s->id % 64));
     free(s->ring);

@@ -5,11 +5,8 @@
  * Invariant: a value that is not valid keeps the default and is reported by every aclInit.
  */
 #include "sim/settings.h"
-#include "sim/copy.h"
 
-#include "sim/config.h"
-#include "sim/race.h"
-#include "sim/sim.h"
+#include "sim/copy.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -17,19 +14,24 @@
 #include <string.h>
 
 static char env_fault[768];
-static char
-    visible_text[256]; /* ASCEND_RT_VISIBLE_DEVICES; empty: all devices, as for an empty value (assumed) */
+/* ASCEND_RT_VISIBLE_DEVICES; empty: all devices, as for an empty value (assumed). */
+static char visible_text[256];
 static char visible_fault[512];
 static char link_text[512];
 
-static void env_refuse(const char *name, const char *value, const char *accepted)
+static void env_refuse_as(const char *name, const char *value, const char *between, const char *text)
 {
     char line[sizeof(env_fault)];
 
-    snprintf(line, sizeof(line), "aclsim: %s=%.160s is not valid; accepted: %s", name, value, accepted);
+    snprintf(line, sizeof(line), "aclsim: %s=%.160s is not valid%s%s", name, value, between, text);
     fprintf(stderr, "%s\n", line);
     if (env_fault[0] == '\0')
         memcpy(env_fault, line, sizeof(line));
+}
+
+static void env_refuse(const char *name, const char *value, const char *accepted)
+{
+    env_refuse_as(name, value, "; accepted: ", accepted);
 }
 
 const char *sim_settings_fault(void)
@@ -88,7 +90,7 @@ bool sim_parse_bytes(const char *text, uint64_t *nbytes)
     const char *end;
     uint64_t value;
 
-    if (!parse_digits(text, &end, &value) || value == 0)
+    if (!parse_digits(text, &end, &value))
         return false;
     for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++)
         if (strcmp(end, units[i].suffix) == 0 && value <= UINT64_MAX / units[i].unit) {
@@ -96,6 +98,16 @@ bool sim_parse_bytes(const char *text, uint64_t *nbytes)
             return true;
         }
     return false;
+}
+
+bool sim_parse_memory(const char *text, uint64_t *nbytes)
+{
+    uint64_t value;
+
+    if (!sim_parse_bytes(text, &value) || value == 0)
+        return false;
+    *nbytes = value;
+    return true;
 }
 
 /* --- links --- */
@@ -225,8 +237,8 @@ void sim_use_devices(uint32_t count)
 
 /* --- the environment --- */
 
-/* The seed first, since a mode starts with it. */
-static void read_hooks(void)
+/* What other files own. The seed first, since a mode starts with it. */
+static void read_others(void)
 {
     const char *text = env_value("ACLSIM_SEED");
     uint64_t seed = 0;
@@ -248,7 +260,7 @@ static void read_hooks(void)
         sim_ask_strict(true);
     text = env_value("ACLSIM_FAULTS");
     if (text != NULL && sim_config_faults(text) != 0)
-        env_refuse("ACLSIM_FAULTS", text, aclsim_fault_error());
+        env_refuse_as("ACLSIM_FAULTS", text, ": ", aclsim_fault_error());
 }
 
 void sim_settings_read(void)
@@ -265,7 +277,7 @@ void sim_settings_read(void)
     sim_use_devices(count);
     sim.device_bytes = UINT64_C(32) << 30;
     text = env_value("ACLSIM_DEVICE_MEMORY");
-    if (text != NULL && !sim_parse_bytes(text, &sim.device_bytes))
+    if (text != NULL && !sim_parse_memory(text, &sim.device_bytes))
         env_refuse("ACLSIM_DEVICE_MEMORY", text, SIM_MEMORY_FORMS);
     text = env_value("ACLSIM_LINK");
     if (text != NULL && !sim_parse_link(text, &link)) {
@@ -273,5 +285,5 @@ void sim_settings_read(void)
         text = NULL;
     }
     sim_use_link(text != NULL ? text : "instant");
-    read_hooks();
+    read_others();
 }

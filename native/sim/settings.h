@@ -14,6 +14,8 @@
 struct aclsim_link;
 
 #define SIM_DEVICE_FORMS "a whole number from 1 to 64"
+#define SIM_MODE_FORMS "threads, virtual or adversarial"
+#define SIM_SEED_FORMS "a whole number from 0 to 18446744073709551615"
 #define SIM_MEMORY_FORMS "bytes as a whole number above 0, or one with KiB, MiB, GiB or TiB"
 #define SIM_LINK_FORMS                                                                               \
     "h2d, d2h and d2d in bytes per second (0 for no limit, or 1e6 or more), latency_us, submit_us, " \
@@ -27,7 +29,8 @@ const char *sim_settings_fault(void);
 /* False for a text that is not valid; the forms are those of the environment variables. */
 bool sim_parse_whole(const char *text, uint64_t *value);
 bool sim_parse_devices(const char *text, uint32_t *count);
-bool sim_parse_bytes(const char *text, uint64_t *nbytes);
+bool sim_parse_bytes(const char *text, uint64_t *nbytes); /* also of fault rules; 0 is valid */
+bool sim_parse_memory(const char *text, uint64_t *nbytes);
 bool sim_parse_link(const char *text, struct aclsim_link *link);
 
 /* sim.mu held, no device set. What ASCEND_RT_VISIBLE_DEVICES leaves of count devices becomes 0, 1, ... */

@@ -1,10 +1,12 @@
 /* sim.h - internal structures of the simulated ACL library.
  *
- * Threads: any number of callers, plus one engine thread per (device, direction) that was ever used; none of
- *          these in the driven modes of drive.h.
- * Locks:   sim.mu (devices, contexts, streams, events, engines), then as leaves: the block table's mutex
- *          (blocks.h), the fault list's, the callback list's, the thread list's. Bytes move and callbacks run
- *          with no lock held.
+ * Threads: any number of callers; one engine thread per (device, direction) that was ever used, but not in
+ * the driven modes of drive.h; a timer (timer.c), a poller (ipc.c) and a thread for the host functions of
+ *          each context (callback.c), each from its first use on.
+ * Locks:   init_mu of init.c, then sim.mu (devices, contexts, streams, events, engines), then that of
+ *          register.c, then as leaves those of blocks.c, fault.c, race.c, finding.c, plog.c, thread.c,
+ * error.c, exception.c, named.c and devlimit.c. Bytes move and callbacks run with no lock held
+ *          (guard_bytes.c says where not).
  * Owns:    everything that a handle points to, for the life of the process: a destroyed object keeps its
  *          memory with another magic, so that a stale handle is recognised and never aliases a new object.
  * Invariant: per stream, done <= tail <= done + queue depth; tasks [done, tail) are the unfinished ones and
@@ -180,6 +182,7 @@ struct sim_stream {
     aclError end_code;              /* of that copy */
     uint64_t end_ns;                /* of that copy */
     struct sim_guard *guard;        /* race.c; NULL: nothing noted yet */
+    struct sim_made *made;          /* where it was created; NULL: with its context */
     struct sim_stream *prev, *next; /* the device's live streams */
     struct sim_stream *grave_next;
 };
@@ -256,6 +259,7 @@ struct sim_event {
     uint64_t stamp_ns;
     struct sim_stream *blocked; /* streams that wait for any record, by dep_next */
     struct sim_order *order;    /* race.c: what the latest record comes after */
+    struct sim_made *made;      /* where it was created */
     struct sim_event *grave_next;
 };
 
@@ -289,8 +293,11 @@ struct sim_thread {
     struct sim_thread *next;
     uint32_t tid;
     uint32_t last_task_id;
-    uint32_t in_callback; /* stream callbacks that this thread runs */
-    enum sim_fn fn;       /* the latest call, for the log */
+    uint32_t in_callback;   /* stream callbacks that this thread runs */
+    enum sim_fn fn;         /* the latest call, for the log */
+    const void *from;       /* where it returns to, for findings; see site.h */
+    const char *place;      /* what aclsim_set_site said about it, or NULL */
+    const char *next_place; /* about the next call */
     struct sim_context *ctx;
     uint32_t clock_epoch; /* clock.c */
     uint32_t n_polls;     /* adversarial: queries of no stream in particular */
@@ -304,15 +311,20 @@ struct sim_thread {
 };
 
 struct sim_thread *sim_thread_slow(void);
+/* Starts a thread of the library, which is never joined and takes no signals. With or without sim.mu. */
+void sim_worker_start(void *(*entry)(void *), void *arg);
 void sim_called_in_callback(enum sim_fn fn); /* callback.c: a finding when the documents forbid it */
 extern _Thread_local struct sim_thread *sim_self __attribute__((visibility("hidden")));
 
-static inline struct sim_thread *sim_enter(enum sim_fn fn)
+static inline struct sim_thread *sim_enter(enum sim_fn fn, const void *from)
 {
     struct sim_thread *self = sim_self != NULL ? sim_self : sim_thread_slow();
     atomic_ullong *count = &self->calls[fn];
 
     self->fn = fn;
+    self->from = from;
+    self->place = self->next_place;
+    self->next_place = NULL;
     atomic_store_explicit(count, atomic_load_explicit(count, memory_order_relaxed) + 1, memory_order_relaxed);
     if (self->in_callback != 0)
         sim_called_in_callback(fn);
@@ -320,8 +332,8 @@ static inline struct sim_thread *sim_enter(enum sim_fn fn)
 }
 
 /* Counts the call and names the calling thread's record self. */
-#define SIM_COUNT(name)                                       \
-    struct sim_thread *const self = sim_enter(SIM_FN_##name); \
+#define SIM_COUNT(name)                                                                    \
+    struct sim_thread *const self = sim_enter(SIM_FN_##name, __builtin_return_address(0)); \
     (void)self
 
 /* Which functions the simulated release does not have yet (profile.c); changes with the profile only. */
@@ -384,6 +396,16 @@ void sim_error_scope(bool by_process); /* whose texts aclGetRecentErrMsg returns
 /* --- devices (device.c) and contexts (context.c) ----------------------------------------------------- */
 
 aclError sim_check_device(int32_t device); /* 0 or 107001 with text */
+/* Of calls that work on the object of a device that is set: 0, 107001, or 507000 (assumed) when it is not. */
+aclError sim_check_device_set(int32_t device);
+struct sim_target { /* how far a stream has to come */
+    struct sim_stream *s;
+    uint64_t n_tasks;
+    uint32_t aborts; /* what sim_stream_aborts gave */
+};
+/* What the streams of the device have now; the caller frees *targets. 0, or 200000 with text. Without sim.mu.
+ */
+aclError sim_device_targets(struct sim_device *dev, struct sim_target **targets, uint32_t *n);
 /* Without text: 0, 107000 for a value outside of its range, 207000 when the chip has no such limit. */
 aclError sim_limit_set(aclrtDeviceLimit limit, uint64_t value);
 /* The device that a thread without context gets; -1: none. */
@@ -413,9 +435,16 @@ void sim_stream_spin(struct sim_stream *s, uint64_t target); /* without sim.mu; 
 
 /* --- streams (stream.c) ------------------------------------------------------------------------------ */
 
-aclError sim_stream_check(struct sim_stream *s); /* 0 for NULL and live streams, else 107017 */
+aclError sim_stream_check(struct sim_stream *s);     /* 0 for NULL and live streams, else 107017 */
+aclError sim_closed_meanwhile(struct sim_stream *s); /* 107017 with text; without sim.mu */
 aclError sim_stream_own(const struct sim_stream *s, const struct sim_context *ctx); /* 0 or 107003 */
-aclError sim_stream_sync(struct sim_stream *s, uint64_t deadline_ns);               /* without sim.mu */
+/* The stream that a call names, from any context, and the current context: 0, 107017 or 107002, in this
+ * order. *s becomes the default stream when it is NULL. Without sim.mu, as the next two. */
+aclError sim_stream_resolve(struct sim_thread *self, struct sim_stream **s, struct sim_context **ctx);
+aclError sim_stream_sync(struct sim_stream *s, uint64_t deadline_ns);
+/* The same up to a task that was looked up before, when sim_stream_aborts gave aborts. */
+aclError sim_stream_sync_to(struct sim_stream *s, uint64_t target, uint32_t aborts, uint64_t deadline_ns);
+uint32_t sim_streams_left(const struct sim_device *dev); /* that can still be created; with sim.mu held */
 aclError sim_timeout_check(int32_t timeout_ms, uint64_t *deadline_ns);
 
 /* --- events (event.c); with sim.mu held -------------------------------------------------------------- */
@@ -433,6 +462,7 @@ aclError sim_event_check(struct sim_event *event); /* also without sim.mu */
 
 /* --- engines (engine.c) ------------------------------------------------------------------------------ */
 
+extern const char *const sim_dir_names[ACLSIM_N_DIRECTIONS]; /* in rules, reports and thread names */
 bool sim_link_timed(const struct aclsim_link *link);
 void sim_spend_submit(struct sim_device *dev); /* busy for link.submit_ns; without sim.mu */
 /* With sim.mu held: takes the engine's link for nbytes, no earlier than ready_ns; the modelled end. */

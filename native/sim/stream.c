@@ -4,6 +4,7 @@
  * Invariant: a stream may be queried and synchronised from any context, but changed only from its own.
  */
 #include "sim/sim.h"
+#include "sim/site.h"
 
 /* The runtime reports success for these at once; something else than the host schedules them. */
 enum {
@@ -18,9 +19,18 @@ aclError sim_stream_check(struct sim_stream *s)
     /* Before 9.1 the use of a destroyed handle is undefined; a defined code is what a program can be tested
      * with. */
     if (atomic_load_explicit(&s->magic, memory_order_relaxed) == SIM_MAGIC_DEAD)
-        sim_find(SIM_FOUND_STALE_HANDLE, "stream %p was used after its destruction", (void *)s);
-    return sim_fail(ACL_ERROR_RT_INVALID_HANDLE, "EE1017", "stream %p was destroyed or is no stream",
-                    (void *)s);
+        sim_find(SIM_FOUND_STALE_HANDLE, "%s: stream %p was used after its destruction",
+                 sim_site_text(sim_site_here()).text, (void *)s);
+    return sim_fail(
+        ACL_ERROR_RT_INVALID_HANDLE, "EE1017",
+        "stream %p was destroyed or is no stream: pass a live one, or null for the default stream",
+        (void *)s);
+}
+
+aclError sim_closed_meanwhile(struct sim_stream *s)
+{
+    return sim_fail(ACL_ERROR_RT_INVALID_HANDLE, "EE1017",
+                    "stream %p was destroyed during the call: destroy it after its last use", (void *)s);
 }
 
 aclError sim_stream_own(const struct sim_stream *s, const struct sim_context *ctx)
@@ -28,7 +38,8 @@ aclError sim_stream_own(const struct sim_stream *s, const struct sim_context *ct
     if (s->ctx == ctx)
         return ACL_SUCCESS;
     return sim_fail(ACL_ERROR_RT_STREAM_CONTEXT, "EE1010",
-                    "stream %d of device %d is not in the current context", s->id, s->dev->id);
+                    "stream %d of device %d is not in the current context: make its context current first",
+                    s->id, s->dev->id);
 }
 
 aclError sim_timeout_check(int32_t timeout_ms, uint64_t *deadline_ns)
@@ -42,7 +53,7 @@ aclError sim_timeout_check(int32_t timeout_ms, uint64_t *deadline_ns)
 
 /* The default streams count: with one context, one less than the limit can be created
  * (aclrtCreateStream, CANN 9.1 docs). */
-static uint32_t room(const struct sim_device *dev)
+uint32_t sim_streams_left(const struct sim_device *dev)
 {
     uint32_t used = dev->n_streams + dev->n_contexts;
 
@@ -62,14 +73,15 @@ static aclError create(struct sim_thread *self, aclrtStream *stream, uint32_t pr
     if (sim_need_context(self, &ctx) != 0)
         return ACL_ERROR_RT_CONTEXT_NULL;
     pthread_mutex_lock(&sim.mu);
-    if (room(ctx->dev) > 0)
+    if (sim_streams_left(ctx->dev) > 0)
         s = sim_stream_new(ctx, flags & KNOWN_FLAGS, false);
     if (s != NULL)
         s->priority = priority < LEAST ? priority : LEAST;
     pthread_mutex_unlock(&sim.mu);
     if (s == NULL)
-        return sim_fail(ACL_ERROR_RT_NO_STREAM_RESOURCE, "EE1023", "device %d has no stream left of %u",
-                        ctx->dev->id, sim_profile.max_streams);
+        return sim_fail(ACL_ERROR_RT_NO_STREAM_RESOURCE, "EE1023",
+                        "device %d has no stream left of %u: destroy some first", ctx->dev->id,
+                        sim_profile.max_streams);
     *stream = s;
     sim_state_created(s);
     return ACL_SUCCESS;
@@ -140,13 +152,19 @@ aclError sim_stream_sync(struct sim_stream *s, uint64_t deadline_ns)
 {
     uint32_t aborts = sim_stream_aborts(s);
     uint64_t target = atomic_load_explicit(&s->tail, memory_order_acquire);
+
+    if ((s->flags & NOT_HOST_SCHEDULED) != 0)
+        return ACL_SUCCESS;
+    return sim_stream_sync_to(s, target, aborts, deadline_ns);
+}
+
+aclError sim_stream_sync_to(struct sim_stream *s, uint64_t target, uint32_t aborts, uint64_t deadline_ns)
+{
     struct sim_failure failure = {0};
     const char *current = "none";
     bool in_time, dropped;
     aclError code;
 
-    if ((s->flags & NOT_HOST_SCHEDULED) != 0)
-        return ACL_SUCCESS;
     sim_stream_spin(s, target);
     pthread_mutex_lock(&sim.mu);
     in_time = sim_stream_wait(s, target, deadline_ns);
@@ -170,25 +188,23 @@ aclError sim_stream_sync(struct sim_stream *s, uint64_t deadline_ns)
     return failure.code != 0 ? sim_fail_failure(s, &failure) : ACL_SUCCESS;
 }
 
-/* The stream that a call names: 0, 107017 or 107002. */
-static aclError resolve(struct sim_thread *self, struct sim_stream **s)
+aclError sim_stream_resolve(struct sim_thread *self, struct sim_stream **s, struct sim_context **ctx)
 {
-    struct sim_context *ctx;
+    aclError code = sim_stream_check(*s);
 
-    if (sim_stream_check(*s) != 0)
-        return ACL_ERROR_RT_INVALID_HANDLE;
-    if (sim_need_context(self, &ctx) != 0)
-        return ACL_ERROR_RT_CONTEXT_NULL;
-    if (*s == NULL)
-        *s = ctx->stream;
-    return ACL_SUCCESS;
+    if (code == 0)
+        code = sim_need_context(self, ctx);
+    if (code == 0 && *s == NULL)
+        *s = (*ctx)->stream;
+    return code;
 }
 
 aclError aclrtSynchronizeStream(aclrtStream stream)
 {
     SIM_CALL(aclrtSynchronizeStream);
     struct sim_stream *s = stream;
-    aclError code = resolve(self, &s);
+    struct sim_context *ctx;
+    aclError code = sim_stream_resolve(self, &s, &ctx);
 
     return code != 0 ? code : sim_stream_sync(s, SIM_FOREVER);
 }
@@ -197,8 +213,9 @@ aclError aclrtSynchronizeStreamWithTimeout(aclrtStream stream, int32_t timeout_m
 {
     SIM_CALL(aclrtSynchronizeStreamWithTimeout);
     struct sim_stream *s = stream;
+    struct sim_context *ctx;
     uint64_t deadline_ns = 0;
-    aclError code = resolve(self, &s);
+    aclError code = sim_stream_resolve(self, &s, &ctx);
 
     if (code == 0)
         code = sim_timeout_check(timeout_ms, &deadline_ns);
@@ -209,12 +226,13 @@ aclError aclrtStreamQuery(aclrtStream stream, aclrtStreamStatus *status)
 {
     SIM_CALL(aclrtStreamQuery);
     struct sim_stream *s = stream;
+    struct sim_context *ctx;
     uint64_t done;
     aclError code;
 
     if (status == NULL)
         return sim_fail_null("status");
-    code = resolve(self, &s);
+    code = sim_stream_resolve(self, &s, &ctx);
     if (code == 0)
         code = sim_context_usable(s->ctx);
     if (code != 0)
@@ -234,11 +252,12 @@ aclError aclrtStreamGetId(aclrtStream stream, int32_t *stream_id)
 {
     SIM_CALL(aclrtStreamGetId);
     struct sim_stream *s = stream;
+    struct sim_context *ctx;
     aclError code;
 
     if (stream_id == NULL)
         return sim_fail_null("stream_id");
-    code = resolve(self, &s);
+    code = sim_stream_resolve(self, &s, &ctx);
     if (code == 0)
         *stream_id = s->id;
     return code;

@@ -7,34 +7,16 @@
 
 enum { LEAST = 7 }; /* of the priorities; 0 is the greatest */
 
-static bool has_compute_attributes(void)
-{
-    return sim_profile.chip == SIM_CHIP_A2 || sim_profile.chip == SIM_CHIP_A3 ||
-           sim_profile.chip == SIM_CHIP_950;
-}
-
-/* The stream that a call names, from any context: 0, 107017 or 107002. */
-static aclError resolve(struct sim_thread *self, struct sim_stream **s)
-{
-    struct sim_context *ctx;
-    aclError code = sim_stream_check(*s);
-
-    if (code == 0)
-        code = sim_need_context(self, &ctx);
-    if (code == 0 && *s == NULL)
-        *s = ctx->stream;
-    return code;
-}
-
 aclError aclrtStreamGetPriority(aclrtStream stream, uint32_t *priority)
 {
     SIM_CALL(aclrtStreamGetPriority);
     struct sim_stream *s = stream;
+    struct sim_context *ctx;
     aclError code;
 
     if (priority == NULL)
         return sim_fail_null("priority");
-    code = resolve(self, &s);
+    code = sim_stream_resolve(self, &s, &ctx);
     if (code != 0)
         return code;
     pthread_mutex_lock(&sim.mu);
@@ -47,11 +29,12 @@ aclError aclrtStreamGetFlags(aclrtStream stream, uint32_t *flags)
 {
     SIM_CALL(aclrtStreamGetFlags);
     struct sim_stream *s = stream;
+    struct sim_context *ctx;
     aclError code;
 
     if (flags == NULL)
         return sim_fail_null("flags");
-    code = resolve(self, &s);
+    code = sim_stream_resolve(self, &s, &ctx);
     if (code == 0)
         *flags = s->flags;
     return code;
@@ -61,15 +44,13 @@ aclError aclrtGetStreamAvailableNum(uint32_t *count)
 {
     SIM_CALL(aclrtGetStreamAvailableNum);
     struct sim_context *ctx;
-    uint32_t used;
 
     if (count == NULL)
         return sim_fail_null("count");
     if (sim_need_context(self, &ctx) != 0)
         return ACL_ERROR_RT_CONTEXT_NULL;
     pthread_mutex_lock(&sim.mu);
-    used = ctx->dev->n_streams + ctx->dev->n_contexts; /* default streams count, see aclrtCreateStream */
-    *count = used < sim_profile.max_streams ? sim_profile.max_streams - used : 0;
+    *count = sim_streams_left(ctx->dev);
     pthread_mutex_unlock(&sim.mu);
     return ACL_SUCCESS;
 }
@@ -87,13 +68,11 @@ static aclError switch_range(uint32_t value)
 }
 
 /* The two attributes about overflow belong to a stream of the current context. */
-static aclError set_kept(struct sim_thread *self, struct sim_stream *s, aclrtStreamAttr attr, uint32_t value)
+static aclError set_kept(const struct sim_context *ctx, struct sim_stream *s, aclrtStreamAttr attr,
+                         uint32_t value)
 {
-    struct sim_context *ctx;
-    aclError code = sim_need_context(self, &ctx);
+    aclError code = attr != ACL_STREAM_ATTR_CACHE_OP_INFO ? sim_stream_own(s, ctx) : ACL_SUCCESS;
 
-    if (code == 0 && attr != ACL_STREAM_ATTR_CACHE_OP_INFO)
-        code = sim_stream_own(s, ctx);
     if (code != 0)
         return code;
     pthread_mutex_lock(&sim.mu);
@@ -119,6 +98,7 @@ aclError aclrtSetStreamAttribute(aclrtStream stream, aclrtStreamAttr attr, aclrt
 {
     SIM_CALL(aclrtSetStreamAttribute);
     struct sim_stream *s = stream;
+    struct sim_context *ctx;
     aclError code;
 
     if (value == NULL)
@@ -127,22 +107,22 @@ aclError aclrtSetStreamAttribute(aclrtStream stream, aclrtStreamAttr attr, aclrt
         return sim_failure_mode(self, stream, value->failureMode);
     if (attr == ACL_STREAM_ATTR_PRIORITY && stream == NULL)
         return sim_fail(ACL_ERROR_RT_PARAM_INVALID, "EE1004", "stream is null");
-    code = resolve(self, &s);
+    code = sim_stream_resolve(self, &s, &ctx);
     if (code != 0)
         return code;
     switch (attr) {
     case ACL_STREAM_ATTR_FLOAT_OVERFLOW_CHECK:
-        if (!has_compute_attributes())
+        if (!sim_profile.has_compute_attr)
             return ACL_SUCCESS;
         if (value->overflowSwitch > 1)
             return switch_range(value->overflowSwitch);
-        return set_kept(self, s, attr, value->overflowSwitch);
+        return set_kept(ctx, s, attr, value->overflowSwitch);
     case ACL_STREAM_ATTR_USER_CUSTOM_TAG:
-        return has_compute_attributes() ? set_kept(self, s, attr, value->userCustomTag) : ACL_SUCCESS;
+        return sim_profile.has_compute_attr ? set_kept(ctx, s, attr, value->userCustomTag) : ACL_SUCCESS;
     case ACL_STREAM_ATTR_CACHE_OP_INFO:
         if (value->cacheOpInfoSwitch > 1)
             return switch_range(value->cacheOpInfoSwitch);
-        return set_kept(self, s, attr, value->cacheOpInfoSwitch);
+        return set_kept(ctx, s, attr, value->cacheOpInfoSwitch);
     case ACL_STREAM_ATTR_PRIORITY:
         return set_priority(s, value->streamPriority);
     default:
@@ -161,9 +141,7 @@ aclError aclrtGetStreamAttribute(aclrtStream stream, aclrtStreamAttr attr, aclrt
         return sim_fail_null("value");
     if (attr == ACL_STREAM_ATTR_PRIORITY && stream == NULL)
         return sim_fail(ACL_ERROR_RT_PARAM_INVALID, "EE1004", "stream is null");
-    code = resolve(self, &s);
-    if (code == 0)
-        code = sim_need_context(self, &ctx);
+    code = sim_stream_resolve(self, &s, &ctx);
     if (code == 0 &&
         (attr == ACL_STREAM_ATTR_FLOAT_OVERFLOW_CHECK || attr == ACL_STREAM_ATTR_USER_CUSTOM_TAG))
         code = sim_stream_own(s, ctx);

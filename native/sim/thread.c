@@ -1,4 +1,5 @@
-/* thread.c - the per-thread records: call counts by function and by thread.
+/* thread.c - the per-thread records: call counts by function and by thread; and how the library starts
+ * threads.
  *
  * Threads: each record is written by its own thread; the list is read by any.
  * Locks:   list_mu, a leaf, for the list and the base counts.
@@ -7,6 +8,7 @@
  */
 #include "sim/sim.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,4 +77,24 @@ void sim_calls_reset(void)
         for (int fn = 0; fn < SIM_N_FN; fn++)
             t->base[fn] = atomic_load_explicit(&t->calls[fn], memory_order_relaxed);
     pthread_mutex_unlock(&list_mu);
+}
+
+/* --- threads of the library --- */
+
+void sim_worker_start(void *(*entry)(void *), void *arg)
+{
+    sigset_t all, before;
+    pthread_attr_t attr;
+    pthread_t thread;
+
+    pthread_attr_init(&attr);
+    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before); /* the program's signals go to its own threads */
+    if (pthread_create(&thread, &attr, entry, arg) != 0) {
+        fputs("aclsim: cannot start a thread\n", stderr);
+        abort();
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attr);
 }

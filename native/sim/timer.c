@@ -1,4 +1,4 @@
-/* timer.c - time limits of waits on a stream, and how the library starts its own threads.
+/* timer.c - time limits of waits on a stream.
  *
  * Threads: one timer thread, started with the first limit, never joined.
  * Locks:   sim.mu; released while an exception callback runs.
@@ -8,31 +8,9 @@
  */
 #include "sim/sim.h"
 
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-
 static struct sim_stream *armed;
 static pthread_cond_t changed;
 static bool started;
-
-void sim_worker_start(void *(*entry)(void *), void *arg)
-{
-    sigset_t all, before;
-    pthread_attr_t attr;
-    pthread_t thread;
-
-    pthread_attr_init(&attr);
-    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* the program's signals go to its own threads */
-    if (pthread_create(&thread, &attr, entry, arg) != 0) {
-        fputs("aclsim: cannot start a thread\n", stderr);
-        abort();
-    }
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attr);
-}
 
 static bool still_waits(const struct sim_stream *s)
 {

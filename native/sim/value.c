@@ -1,8 +1,9 @@
 /* value.c - 64-bit words of device memory that a stream writes, or waits for.
  *
  * Threads: any. Locks: sim.mu; the word itself may be written by a copy at the same time, as on a device.
- * Owns:    nothing. Invariant: sim_n_value_waits is the length of the list of waiting streams, whose words
- * are looked at again after everything that may have written device memory.
+ * Owns:    nothing.
+ * Invariant: sim_n_value_waits is the length of the list of waiting streams, whose words are looked at again
+ *          after everything that may have written device memory.
  */
 #include "sim/sim.h"
 
@@ -132,12 +133,6 @@ void sim_value_poll(void)
 
 /* --- the calls --- */
 
-static bool supported(void)
-{
-    return sim_profile.chip == SIM_CHIP_A2 || sim_profile.chip == SIM_CHIP_A3 ||
-           sim_profile.chip == SIM_CHIP_950;
-}
-
 /* The order of the runtime: chip, handle, flag, location, context. A word that is not inside one block, or a
  * written one that is not on a multiple of 8, gives 107000 (assumed). */
 static aclError check(struct sim_thread *self, const void *ptr, uint32_t flag, uint32_t last_flag, bool write,
@@ -148,7 +143,7 @@ static aclError check(struct sim_thread *self, const void *ptr, uint32_t flag, u
 
     if (ptr == NULL)
         return sim_fail_null("device_ptr");
-    if (!supported())
+    if (!sim_profile.has_value_wait)
         return sim_fail_quiet(ACL_ERROR_RT_FEATURE_NOT_SUPPORT);
     code = sim_stream_check(s);
     if (code != 0)
@@ -158,7 +153,8 @@ static aclError check(struct sim_thread *self, const void *ptr, uint32_t flag, u
                         last_flag);
     location = sim_locate(self, ptr, ref);
     if (location != ACL_MEM_LOCATION_TYPE_DEVICE)
-        return sim_fail(ACL_ERROR_RT_PARAM_INVALID, "EE1003", "%p is not device memory", ptr);
+        return sim_fail(ACL_ERROR_RT_PARAM_INVALID, "EE1003",
+                        "%p is not device memory: pass an address of aclrtMalloc", ptr);
     if (ref->block->nbytes - ((uintptr_t)ptr - ref->block->base) < sizeof(uint64_t))
         return sim_fail(ACL_ERROR_RT_PARAM_INVALID, "EE1003", "%p has no 8 bytes left in its block", ptr);
     if (write && (uintptr_t)ptr % sizeof(uint64_t) != 0)
@@ -183,8 +179,6 @@ static aclError submit(struct sim_thread *self, void *ptr, uint64_t number, uint
         t->word.flag = flag;
         t->word.block = ref.block;
         t->word.gen = ref.gen;
-        if (kind == SIM_VALUE_WAIT && sim_guards())
-            sim_order_unknown(s); /* whoever writes the word */
         sim_submit_commit(self, s);
     }
     pthread_mutex_unlock(&sim.mu);

@@ -131,9 +131,13 @@ static void check_device_abort(void)
 {
     aclrtStream other = stream_new();
     aclrtStreamStatus status;
+    aclrtEventStatus old;
+    aclrtEventWaitStatus waited;
+    aclrtEvent e;
     aclError result = -1;
     pthread_t thread;
 
+    OK(aclrtCreateEventWithFlag(&e, ACL_EVENT_SYNC));
     OK(aclrtDeviceTaskAbort(0, 0));
     CHECK_EQ(aclrtDeviceTaskAbort(0, 36 * 60 * 1000 + 1), ACL_ERROR_RT_PARAM_INVALID);
     CHECK_EQ(aclrtDeviceTaskAbort(9, 0), ACL_ERROR_RT_INVALID_DEVICEID);
@@ -158,6 +162,15 @@ static void check_device_abort(void)
     CHECK_EQ(aclrtSynchronizeStream(s), ACL_ERROR_RT_DEVICE_TASK_ABORT);
     CHECK_EQ(aclrtDeviceTaskAbort(0, 0), ACL_ERROR_RT_DEVICE_TASK_ABORT);
     CHECK_EQ(aclrtStreamAbort(s), ACL_ERROR_RT_DEVICE_TASK_ABORT);
+    CHECK_EQ(aclrtSynchronizeDevice(), ACL_ERROR_RT_DEVICE_TASK_ABORT);
+    CHECK_EQ(aclrtSynchronizeEvent(e), ACL_ERROR_RT_DEVICE_TASK_ABORT);
+    CHECK_EQ(aclrtQueryEvent(e, &old), ACL_ERROR_RT_DEVICE_TASK_ABORT);
+    CHECK_EQ(aclrtQueryEventWaitStatus(e, &waited), ACL_ERROR_RT_DEVICE_TASK_ABORT);
+    CHECK_EQ(aclrtMemcpy(dev, N, pin, N, ACL_MEMCPY_HOST_TO_DEVICE), ACL_ERROR_RT_DEVICE_TASK_ABORT);
+    CHECK_EQ(aclrtMemset(dev, N, 0, N), ACL_ERROR_RT_DEVICE_TASK_ABORT);
+    CHECK_EQ(aclrtMemsetD32(dev, N, 0, 1), ACL_ERROR_RT_DEVICE_TASK_ABORT);
+    CHECK_EQ(aclrtMemFlush(dev, N), ACL_ERROR_RT_DEVICE_TASK_ABORT);
+    OK(aclrtMemInvalidate(dev, N));
     atomic_store(&may_return, 1);
     OK(pthread_join(thread, NULL));
     OK(result);
@@ -169,7 +182,40 @@ static void check_device_abort(void)
     OK(copy(other));
     OK(aclrtSynchronizeStream(other));
     CHECK(device_holds(dev, N, 3));
+    OK(aclrtDestroyEvent(e));
     OK(aclrtDestroyStream(other));
+}
+
+/* Work that is dropped is not late work: a wait without limit does not end with a time-out. */
+static void *sync_device_aborted(void *unused)
+{
+    aclError code = 0;
+
+    (void)unused;
+    OK(aclrtSetCurrentContext(ctx));
+    while (code == 0)
+        code = aclrtSynchronizeDevice();
+    CHECK_EQ(code, ACL_ERROR_RT_STREAM_ABORT);
+    atomic_fetch_add(&n_told, 1);
+    return NULL;
+}
+
+static void check_device_sync_aborted(void)
+{
+    pthread_t waiter;
+
+    prepare(5);
+    atomic_store(&n_told, 0);
+    OK(aclsim_hold_stream(s));
+    OK(pthread_create(&waiter, NULL, sync_device_aborted, NULL));
+    while (atomic_load(&n_told) < 1) {
+        OK(copy(s));
+        sched_yield();
+        OK(aclrtStreamAbort(s));
+    }
+    OK(pthread_join(waiter, NULL));
+    OK(aclsim_release_stream(s));
+    OK(aclrtSynchronizeDevice());
 }
 
 static void check_stop(void)
@@ -196,6 +242,7 @@ int main(void)
     check_stream_abort();
     check_abort_parked();
     check_device_abort();
+    check_device_sync_aborted();
     check_stop();
     OK(aclrtDestroyStream(s));
     OK(aclrtResetDevice(0));

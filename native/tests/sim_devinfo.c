@@ -284,6 +284,41 @@ static void healthy_devices(void)
     OK(aclsim_set_profile("a2"));
 }
 
+/* One repair as the documents order it. Returns what a copy gives afterwards. */
+static aclError after_repair(const char *profile, const char *rule, aclrtErrorType type, aclError repaired)
+{
+    aclrtErrorInfo info;
+    void *dev, *pin;
+    aclError code;
+
+    OK(aclsim_set_profile(profile));
+    OK(aclrtSetDevice(0));
+    dev = device_alloc(64);
+    pin = pinned_alloc(64);
+    CHECK(aclsim_add_fault(rule) > 0);
+    OK(aclrtMemcpyAsync(dev, 64, pin, 64, ACL_MEMCPY_HOST_TO_DEVICE, NULL));
+    CHECK(aclrtSynchronizeStream(NULL) != 0);
+    OK(aclrtGetErrorVerbose(0, &info));
+    CHECK_EQ(info.errorType, type);
+    OK(aclrtDeviceTaskAbort(0, 0));
+    CHECK_EQ(aclrtRepairError(0, &info), repaired);
+    OK(aclrtMemcpyAsync(dev, 64, pin, 64, ACL_MEMCPY_HOST_TO_DEVICE, NULL));
+    code = aclrtSynchronizeStream(NULL);
+    aclsim_clear_faults();
+    OK(aclrtFreeHost(pin));
+    OK(aclrtResetDeviceForce(0));
+    OK(aclsim_set_profile("a2"));
+    return code;
+}
+
+static void repairs(void)
+{
+    OK(after_repair("a2", "sick code=507054", ACL_RT_ERROR_MEMORY, 0));
+    OK(after_repair("950", "sick code=507054", ACL_RT_ERROR_MEMORY, 0));
+    OK(after_repair("950", "sick code=507056", ACL_RT_ERROR_LINK, 0));
+    CHECK_EQ(after_repair("a2", "sick code=507056", ACL_RT_ERROR_OTHERS, ACL_ERROR_RT_PARAM_INVALID), 507056);
+}
+
 int main(void)
 {
     OK(aclsim_set_device_count(4));
@@ -298,5 +333,6 @@ int main(void)
     waiting_for_a_device();
     state_callbacks();
     healthy_devices();
+    repairs();
     return 0;
 }

@@ -28,8 +28,14 @@ static void check_flags(void)
     CHECK(message_has("(EE1003)"));
     CHECK_EQ(aclrtCreateEventExWithFlag(&e, 0x4), ACL_ERROR_RT_PARAM_INVALID);
     CHECK(message_has("(EE1003)"));
-    CHECK_EQ(aclrtCreateEventWithFlag(&e, ACL_EVENT_IPC | ACL_EVENT_SYNC), ACL_ERROR_RT_PARAM_INVALID);
+    CHECK_EQ(aclrtCreateEventExWithFlag(&e, ACL_EVENT_IPC | ACL_EVENT_SYNC), ACL_ERROR_RT_PARAM_INVALID);
     CHECK(message_has("(EE1006)"));
+    CHECK_EQ(aclrtCreateEventWithFlag(&e, ACL_EVENT_EXTERNAL | ACL_EVENT_SYNC), ACL_ERROR_RT_PARAM_INVALID);
+    CHECK(message_has("(EE1006)"));
+    CHECK_EQ(aclrtCreateEventWithFlag(&e, ACL_EVENT_IPC), ACL_ERROR_RT_PARAM_INVALID); /* Ex only */
+    CHECK_EQ(aclrtCreateEventExWithFlag(&e, ACL_EVENT_EXTERNAL), ACL_ERROR_RT_PARAM_INVALID);
+    CHECK_EQ(aclrtCreateEventExWithFlag(&e, ACL_EVENT_DEVICE_USE_ONLY), ACL_ERROR_RT_PARAM_INVALID);
+    CHECK(message_has("(EE1003)"));
     OK(aclrtCreateEventWithFlag(&e, ACL_EVENT_DEVICE_USE_ONLY));
     OK(aclrtDestroyEvent(e));
 }

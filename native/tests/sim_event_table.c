@@ -378,6 +378,7 @@ static void check_streams(void)
 
     OK(aclrtGetCurrentContext(&first));
     CHECK_EQ(aclrtRegStreamStateCallback(NULL, on_state, NULL), ACL_ERROR_INVALID_PARAM);
+    CHECK_EQ(aclrtRegStreamStateCallback("", on_state, NULL), ACL_ERROR_RT_PARAM_INVALID);
     OK(aclrtRegStreamStateCallback("test", on_state, &told));
     CHECK_EQ(aclrtRegStreamStateCallback("test", on_state, &told), ACL_ERROR_RT_PARAM_INVALID);
     OK(aclrtGetStreamAvailableNum(&left));

@@ -56,6 +56,12 @@ static void by_value(void)
     OK(aclrtValueWait(dev, 7, ACL_STREAM_WAIT_VALUE_EQ, other));
 }
 
+static void unrelated(void)
+{
+    OK(aclrtRecordNotify(notify, other));
+    OK(aclrtWaitAndResetNotify(notify, other, 0));
+}
+
 static void wrong_way(void)
 {
     OK(aclrtRecordNotify(notify, other));
@@ -68,7 +74,8 @@ static void check_order(int mode)
     static const struct {
         void (*between)(void);
         int found;
-    } rows[] = {{nothing, 1}, {record_then_wait, 0}, {wait_then_record, 0}, {by_value, 0}, {wrong_way, 1}};
+    } rows[] = {{nothing, 1},  {record_then_wait, 0}, {wait_then_record, 0},
+                {by_value, 0}, {wrong_way, 1},        {unrelated, 1}};
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         OK(aclsim_set_mode(mode, 4 + i));
@@ -140,7 +147,8 @@ static void check_other_chips(void)
     float ms = -1;
 
     open_all("310p-ep-9.1");
-    OK(aclrtCreateEventExWithFlag(&e, ACL_EVENT_IPC));
+    CHECK_EQ(aclrtCreateEventExWithFlag(&e, ACL_EVENT_IPC), none);
+    OK(aclrtCreateEventExWithFlag(&e, ACL_EVENT_SYNC));
     CHECK_EQ(aclrtStreamAbort(s), none);
     CHECK_EQ(aclrtStreamStop(s), none);
     CHECK_EQ(aclrtDeviceTaskAbort(0, 0), none);
@@ -151,6 +159,11 @@ static void check_other_chips(void)
     CHECK_EQ(aclrtIpcOpenEventHandle(handle, &e), none);
     OK(aclrtSetStreamAttribute(s, ACL_STREAM_ATTR_USER_CUSTOM_TAG, &value)); /* without effect */
     OK(aclrtGetStreamAttribute(s, ACL_STREAM_ATTR_USER_CUSTOM_TAG, &value));
+    close_all();
+    open_all("950-ep-9.1"); /* a 950DT, which the documents leave out for events of two processes */
+    CHECK_EQ(aclrtCreateEventExWithFlag(&e, ACL_EVENT_IPC), none);
+    CHECK_EQ(aclrtIpcOpenEventHandle(handle, &e), none);
+    OK(aclrtValueWrite(dev, 1, 0, s));
     close_all();
     open_all("310b-ep-9.1"); /* 48000 ticks a millisecond: no whole number of nanoseconds each */
     OK(aclrtCreateEvent(&first));
@@ -163,6 +176,23 @@ static void check_other_chips(void)
     close_all();
 }
 
+/* The longest limit of a kernel, as documented for each chip, in whole seconds. */
+static void check_execute_limits(void)
+{
+    static const struct {
+        const char *profile;
+        uint64_t most_s;
+    } rows[] = {{"910", 2199}, {"310p", 547}, {"310b", 1090}, {"a2", 1090}};
+    uint64_t actual_us;
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        open_all(rows[i].profile);
+        OK(aclrtSetOpExecuteTimeOutV2(0, &actual_us));
+        CHECK_EQ(actual_us / 1000000, rows[i].most_s);
+        close_all();
+    }
+}
+
 int main(void)
 {
     check_order(ACLSIM_THREADS); /* without aclInit, which would fix the profile */
@@ -172,5 +202,6 @@ int main(void)
     check_callbacks();
     check_stale();
     check_other_chips();
+    check_execute_limits();
     return 0;
 }

@@ -188,6 +188,14 @@ static void check_limits(void)
     b = pinned_alloc(N);
     OK(aclrtFreeHost(b));
     OK(aclrtFreeHost(a));
+    aclsim_counters(&c);
+    snprintf(rule, sizeof(rule), "alloc kind=device total=%llu",
+             (unsigned long long)(c.live_device_bytes + 4 * N));
+    add(rule);
+    CHECK_EQ(aclrtMalloc(&b, 8 * N, ACL_MEM_MALLOC_HUGE_FIRST), ACL_ERROR_RT_MEMORY_ALLOCATION);
+    CHECK(message_has("has no room"));
+    OK(aclrtFree(device_alloc(N)));
+    aclsim_clear_faults();
     add("alloc kind=device nth=2 times=1");
     a = device_alloc(N);
     CHECK_EQ(aclrtMalloc(&b, N, ACL_MEM_MALLOC_HUGE_FIRST), ACL_ERROR_RT_MEMORY_ALLOCATION);
@@ -211,6 +219,21 @@ static void check_frees(void)
     OK(aclrtFree(a));
     CHECK_EQ(aclrtFreeHost(b), ACL_ERROR_RT_DRV_INTERNAL_ERROR);
     OK(aclrtFreeHost(b));
+}
+
+static void check_register(void)
+{
+    char *host = aligned_alloc(4096, 4096);
+    void *mapped = NULL;
+
+    add("register code=507899 nth=2");
+    OK(aclrtHostRegister(host, 4096, ACL_HOST_REGISTER_MAPPED, &mapped));
+    OK(aclrtHostUnregister(host));
+    CHECK_EQ(aclrtHostRegisterV2(host, 4096, ACL_HOST_REG_MAPPED), ACL_ERROR_RT_DRV_INTERNAL_ERROR);
+    CHECK_EQ(aclrtHostUnregister(host), ACL_ERROR_HOST_MEMORY_NOT_REGISTERED); /* it did nothing */
+    OK(aclrtHostRegisterV2(host, 4096, ACL_HOST_REG_MAPPED));
+    OK(aclrtHostUnregister(host));
+    free(host);
 }
 
 static void check_slow(void)
@@ -391,19 +414,13 @@ static void check_random(void)
 
 int main(void)
 {
-    void (*const checks[])(void) = {check_grammar,
-                                    check_when,
-                                    check_selectors,
-                                    check_probability,
-                                    check_events,
-                                    check_limits,
-                                    check_frees,
-                                    check_slow,
-                                    check_stall,
-                                    check_sick,
-                                    check_lose,
-                                    check_lose_by_copy,
-                                    check_lose_while_blocked,
+    void (*const checks[])(void) = {check_grammar,      check_when,
+                                    check_selectors,    check_probability,
+                                    check_events,       check_limits,
+                                    check_frees,        check_register,
+                                    check_slow,         check_stall,
+                                    check_sick,         check_lose,
+                                    check_lose_by_copy, check_lose_while_blocked,
                                     check_random};
 
     OK(setenv("ACLSIM_FAULTS", "# from the start\ncall name=aclInit code=500000 ; copy nth=2\n", 1));

@@ -252,6 +252,8 @@ static void check_guards_with_threads(void)
     OK(aclrtSynchronizeStream(second));
     CHECK_EQ(aclsim_finding_count("unordered") - unordered, 1);
     CHECK_EQ(aclsim_finding_count("freed") - freed, 0);
+    CHECK_EQ(aclrtFree(pin), ACL_ERROR_RT_PARAM_INVALID); /* a refused call frees nothing */
+    CHECK_EQ(aclsim_finding_count("freed") - freed, 0);
     OK(aclrtFreeHost(back)); /* used by the second stream only */
     CHECK_EQ(aclsim_finding_count("freed") - freed, 0);
     OK(aclrtFree(dev));

@@ -10,6 +10,7 @@ import operator
 from typing import TYPE_CHECKING, Any
 
 from npu_xfer._library import located_library
+from npu_xfer.acl._site import tell
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,8 +45,12 @@ class Absent:
 
 
 def function(name: str) -> Callable[..., Any]:
-    """The typed ctypes function. Raises LibraryError when the chosen library lacks it."""
+    """The typed ctypes function, to be called at once: the simulator is told by whom.
+
+    Raises LibraryError when the chosen library lacks it.
+    """
     found: Callable[..., Any] = located_library().library.function(name)
+    tell()
     return found
 
 

@@ -67,6 +67,11 @@ class Screen:
         for line in self._wrapped(text, ""):
             self.out.print(line, style=style, markup=False, soft_wrap=True)
 
+    def item(self, text: str) -> None:
+        """Prints one of several texts under a heading, indented."""
+        for line in self._wrapped(text, "  - "):
+            self.out.print(line, markup=False, soft_wrap=True)
+
     def _wrapped(self, text: str, indent: str) -> list[str]:
         """Lines of at most the terminal's width, where words allow it: a path is never cut in two."""
         return textwrap.wrap(

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from npu_xfer._cann.locate import CANN_NAMES, simulator_path
+from npu_xfer.cli._sim_lines import with_lines
 from npu_xfer.errors import LibraryError, XferError
 
 if TYPE_CHECKING:
@@ -188,6 +189,12 @@ class Report:
                 self.leaks[name] = self.leaks.get(name, 0) + count
         if raw.get("virtual_ns") is not None:
             self.virtual_ns = max(self.virtual_ns or 0, int(raw["virtual_ns"]))
+
+    def name_lines(self) -> None:
+        """Puts files and lines for addresses of code, where they can be known."""
+        lines = with_lines(text for finding in self.findings for text in finding.texts)
+        for finding in self.findings:
+            finding.texts = list(dict.fromkeys(lines[text] for text in finding.texts))
 
     def _find(self, kind: str, count: int, texts: Iterable[str]) -> None:
         if count == 0:
@@ -394,6 +401,7 @@ def run(argv: Sequence[str], choices: Choices) -> Ran:
         _check_choices(environ, choices)
         code = _run_program(argv, environ)
         report = sum_reports(Path(environ["ACLSIM_REPORT"]))
+    report.name_lines()
     if not report.pids and not report.unfinished and not report.unreadable:
         return _ran(code, None)
     return _ran(code, report)

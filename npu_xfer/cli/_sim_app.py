@@ -166,7 +166,7 @@ def sdk(
     include, lib = (shlex.quote(str(folder / part)) for part in ("include", "lib64"))
     screen.out.print(f"{len(made)} files in {folder}. Build and run with:", markup=False, soft_wrap=True)
     for line in (
-        f"  g++ prog.cpp -I {include} -L {lib} -lascendcl -o prog",
+        f"  g++ -g prog.cpp -I {include} -L {lib} -lascendcl -o prog",
         "  npu-xfer sim run -- ./prog",
     ):
         screen.out.print(line, markup=False, soft_wrap=True)

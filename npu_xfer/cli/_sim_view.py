@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from npu_xfer._settings import format_nbytes
 from npu_xfer.cli._common import NOTICE
 from npu_xfer.cli._sim import DIRECTIONS, Report
+from npu_xfer.cli._sim_lines import sites
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,11 +23,12 @@ _BUSIEST = 5  # functions in the line about calls
 _TEXTS = 5  # texts of one kind of finding
 
 _MEANINGS = {
-    "pageable": "asynchronous copies of ordinary memory, which wait for the stream and block the caller",
+    "pageable": "asynchronous copies of ordinary memory (not from aclrtMallocHost)",
     "unaligned": "asynchronous copies with an address that is not on a multiple of 64 bytes",
+    "wrong-kind": "a copy's kind did not fit where its memory lies, and was corrected",
     "host-as-d2d": "ordinary host memory handed to the copy engine as if it were device memory",
     "source-changed": "a copy's source was overwritten before the copy read it",
-    "freed": "memory was freed under a copy that nobody had seen complete",
+    "freed": "memory was freed while a copy used it, or before anybody knew that it did not",
     "unordered": "copies of overlapping memory on streams that nothing orders",
     "stale-handle": "a stream or event was used after it was destroyed",
     "in-callback": "an ACL call inside a callback that may deadlock on hardware",
@@ -91,22 +93,37 @@ def _facts(report: Report) -> list[tuple[str, str]]:
     return rows
 
 
+def _one_of_each(texts: Sequence[str]) -> list[str]:
+    """The first text of each mistake, by the places in the code that it names."""
+    seen: dict[object, str] = {}
+    for text in texts:
+        seen.setdefault(sites(text) or text, text)
+    return list(seen.values())
+
+
 def _draw_findings(findings: Sequence[Finding], screen: Screen) -> None:
     for finding in findings:
         meaning = _MEANINGS.get(finding.kind)
         screen.say(
             f"found {finding.kind}, {_plural(finding.count, 'time')}" + (f": {meaning}" if meaning else "")
         )
-        for text in finding.texts[:_TEXTS]:
-            screen.out.print(f"  {text}", markup=False, soft_wrap=True)
-        left = len(finding.texts) - _TEXTS
+        shown = _one_of_each(finding.texts)[:_TEXTS]
+        for text in shown:
+            screen.item(text)
+        left = len(finding.texts) - len(shown)
         if left > 0:
-            screen.out.print(f"  and {left} more; --report FILE has them", markup=False)
+            screen.out.print(f"  and {left} more like this; --report FILE has them", markup=False)
 
 
 def _without_report(ran: Ran) -> str:
     if ran.signal_name is not None:
-        return f"The program was ended by {ran.signal_name} and left no report of what it did with ACL."
+        text = f"The program was ended by {ran.signal_name} and left no report of what it did with ACL."
+        if ran.signal_name == "SIGSEGV":
+            text += (
+                " The host cannot touch device memory: reading or writing through a pointer from aclrtMalloc "
+                "ends a program like this."
+            )
+        return text
     return (
         "The program made no ACL call on the simulator: it loaded neither libascendcl.so nor libacl_rt.so by "
         "name, or ended without its exit handlers (_exit). A library that is named by its full path, or "
@@ -136,7 +153,11 @@ def draw(ran: Ran, screen: Screen) -> None:
     if report is None or not report.pids:
         return
     screen.facts(_facts(report))
-    _draw_findings(_findings(report), screen)
+    if "devices" in report.leaks:
+        screen.say(
+            "A device leaks when aclrtSetDevice was called more often than aclrtResetDevice, in all threads."
+        )
+    _draw_findings(report.findings, screen)
 
 
 def as_json(ran: Ran) -> dict[str, Any]:

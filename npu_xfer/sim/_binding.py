@@ -92,16 +92,13 @@ _FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
         (ctypes.c_char_p, ctypes.c_uint32, ctypes.c_char_p, ctypes.c_size_t),
     ),
     "aclsim_clear_findings": (None, ()),
+    "aclsim_set_site": (None, (ctypes.c_char_p,)),
     "aclsim_write_report": (ctypes.c_int, (ctypes.c_char_p,)),
     "aclsim_call_count": (ctypes.c_int64, (ctypes.c_char_p, ctypes.c_uint64)),
     "aclsim_counters": (None, (ctypes.POINTER(CCounters),)),
     "aclsim_reset_counters": (None, ()),
     "aclsim_peek": (ctypes.c_int, (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)),
     "aclsim_poke": (ctypes.c_int, (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)),
-}
-
-# Of parts that a build of the simulator may lack: bound when they are first used.
-_LATER: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "aclsim_set_profile": (ctypes.c_int, (ctypes.c_char_p,)),
     "aclsim_get_profile": (ctypes.c_int, (ctypes.c_char_p, ctypes.c_size_t)),
     "aclsim_set_mode": (ctypes.c_int, (ctypes.c_int, ctypes.c_uint64)),
@@ -134,6 +131,17 @@ def _fitting(value: Any, accepted: range | None) -> Any:
     return number
 
 
+def _checked(library: Library, name: str, restype: Any, argtypes: tuple[Any, ...]) -> Any:
+    function = getattr(library.handle, name)
+    function.restype, function.argtypes = restype, list(argtypes)
+    ranges = [_number_range(kind) for kind in argtypes]
+
+    def checked(*arguments: Any) -> Any:
+        return function(*map(_fitting, arguments, ranges))
+
+    return checked
+
+
 def text(value: str, what: str) -> bytes:
     """A text as C takes it; a NUL would end it early."""
     if not isinstance(value, str):
@@ -147,34 +155,12 @@ class Control:
     """The typed aclsim functions of one library."""
 
     def __init__(self, library: Library) -> None:
-        self._library = library
         for name, row in _FUNCTIONS.items():
-            self._add(name, *row)
+            setattr(self, name.removeprefix("aclsim_"), _checked(library, name, *row))
 
-    def _add(self, name: str, restype: Any, argtypes: tuple[Any, ...]) -> Any:
-        function = getattr(self._library.handle, name)
-        function.restype = restype
-        function.argtypes = list(argtypes)
-        ranges = [_number_range(kind) for kind in argtypes]
+    if TYPE_CHECKING:
 
-        def checked(*arguments: Any) -> Any:
-            return function(*map(_fitting, arguments, ranges))
-
-        setattr(self, name.removeprefix("aclsim_"), checked)
-        return checked
-
-    def __getattr__(self, name: str) -> Any:
-        """A function of _LATER, the first time."""
-        row = _LATER.get(f"aclsim_{name}")
-        if row is None:
-            raise AttributeError(name)
-        try:
-            return self._add(f"aclsim_{name}", *row)
-        except AttributeError:
-            raise LibraryError(
-                f"the simulator {self._library.path} has no function aclsim_{name}",
-                remedy="install npu-xfer again, so that both come from one build",
-            ) from None
+        def __getattr__(self, name: str) -> Any: ...
 
 
 @functools.lru_cache(maxsize=4)

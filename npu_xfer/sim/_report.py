@@ -29,6 +29,7 @@ __all__ = [
 FINDING_KINDS = (
     "pageable",
     "unaligned",
+    "wrong-kind",
     "host-as-d2d",
     "source-changed",
     "freed",
