@@ -15,8 +15,10 @@ import pytest
 PROGRAM = Path(__file__).with_name("planted_races.py")
 N_SEEDS = 10
 
-_TASK = r"task \d+ of stream \d+ on device 0 \(thread \d+\)"
+_PLACE = r"\[planted_races\.py:\d+ in \w+\]"
+_TASK = rf"aclrtMem\w+Async {_PLACE}, task \d+ of stream \d+ on device 0 \(thread \d+\),"
 _BOTH = rf"^unordered: {_TASK} {{}} \[0x\w+, 0x\w+\) and {_TASK} {{}} \[0x\w+, 0x\w+\)"
+_FREED = rf"^freed: {{}} {_PLACE} \(thread \d+\) frees {{}} memory 0x\w+, which {_TASK} {{}}"
 # What the finding says: who submitted what, and what came across it. None: only wrong bytes tell, because
 # nobody but the program's own reading is at fault.
 SAYS = {
@@ -25,9 +27,9 @@ SAYS = {
     "wait_event_missing": _BOTH.format("writes", "reads"),
     "inside_unordered": _BOTH.format("writes", "reads"),
     "result_read_early": None,
-    "device_freed": rf"^freed: thread \d+ frees device memory 0x\w+, which {_TASK} writes",
-    "device_source_freed": rf"^freed: thread \d+ frees device memory 0x\w+, which {_TASK} reads",
-    "pinned_freed": rf"^freed: thread \d+ frees pinned host memory 0x\w+, which {_TASK} reads",
+    "device_freed": _FREED.format("aclrtFree", "device", "writes"),
+    "device_source_freed": _FREED.format("aclrtFree", "device", "reads"),
+    "pinned_freed": _FREED.format("aclrtFreeHost", "pinned host", "reads"),
     "registered_source_overwritten": rf"^source-changed: the 4096 bytes at 0x\w+ changed after {_TASK}",
     "source_refilled_by_device": _BOTH.format("reads", "writes"),
     "fill_unordered": _BOTH.format("writes", "reads"),
