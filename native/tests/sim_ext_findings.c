@@ -77,6 +77,7 @@ static void check_order(int mode)
     } rows[] = {{nothing, 1},  {record_then_wait, 0}, {wait_then_record, 0},
                 {by_value, 0}, {wrong_way, 1},        {unrelated, 1}};
 
+    move_bytes(0);
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         OK(aclsim_set_mode(mode, 4 + i));
         open_all("a2-ep-9.1");
@@ -87,6 +88,7 @@ static void check_order(int mode)
         OK(aclsim_set_guards(0));
         close_all();
     }
+    move_bytes(1);
 }
 
 static void bad_callback(void *unused)

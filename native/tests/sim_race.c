@@ -241,6 +241,7 @@ static void check_guards_with_threads(void)
     CHECK_EQ(aclsim_set_guards(2), -1);
     OK(aclsim_set_guards(1));
     OK(aclsim_set_mode(ACLSIM_THREADS, 0));
+    move_bytes(0);
     OK(aclrtSetDevice(0));
     dev = device_alloc(2 * NBYTES);
     pin = pinned_alloc(2 * NBYTES);

@@ -26,6 +26,7 @@ static void check_both_sides(void)
     char *dev = device_alloc(N), *pin = pinned_alloc(2 * N), *second;
     const char *text;
 
+    move_bytes(0);
     OK(aclsim_set_guards(1));
     OK(aclrtMemcpyAsync(dev, N, pin, N, ACL_MEMCPY_HOST_TO_DEVICE, s));
     aclsim_set_site("other.py:7 in feed");
@@ -46,6 +47,7 @@ static void check_both_sides(void)
     OK(aclrtFreeHost(pin));
     OK(aclrtDestroyStream(s));
     OK(aclrtDestroyStream(other));
+    move_bytes(1);
     aclsim_clear_findings();
 }
 

@@ -120,4 +120,13 @@ static inline void in_thread(void *(*fn)(void *), void *arg)
     OK(pthread_join(thread, NULL));
 }
 
+/* Planted races between engine threads are for the guards to find; without bytes that move, ThreadSanitizer
+ * has nothing to say about them. */
+static inline void move_bytes(uint32_t on)
+{
+    const struct aclsim_link link = {.move_bytes = on};
+
+    OK(aclsim_set_link(-1, &link));
+}
+
 #endif
