@@ -345,10 +345,10 @@ def test_a_signal_that_ends_it(number: signal.Signals) -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGUSR1])
 def test_signals_are_passed_on(number: signal.Signals) -> None:
     code = (
-        "import signal, sys\n"
+        "import signal, sys, time\n"
         f"signal.signal({int(number)}, lambda *_: sys.exit(9))\n"
         "print('ready', flush=True)\n"
-        "signal.pause()\n"
+        "while True: time.sleep(0.02)\n"  # pause() may be entered after the handler ran
     )
     command = [sys.executable, "-m", "npu_xfer", "sim", "run", "--", sys.executable, "-c", code]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
@@ -361,7 +361,11 @@ def test_signals_are_passed_on(number: signal.Signals) -> None:
 def test_a_signal_to_the_whole_group_does_not_cost_the_summary() -> None:
     """As timeout(1) does it: to npu-xfer, and then to its process group, which may be when the program has
     ended of the first one already. Threads of numpy's do not block the second one."""
-    code = "import signal, sys\nprint('ready', flush=True)\nsignal.pause()\n"
+    # The default action: a handler of Python's that ran just before pause() would leave the program waiting.
+    code = (
+        "import signal\nsignal.signal(signal.SIGINT, signal.SIG_DFL)\n"
+        "print('ready', flush=True)\nsignal.pause()\n"
+    )
     command = [sys.executable, "-m", "npu_xfer", "sim", "run", "--", sys.executable, "-S", "-c", code]
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         with subprocess.Popen(
