@@ -362,10 +362,7 @@ def test_a_signal_to_the_whole_group_does_not_cost_the_summary() -> None:
     """As timeout(1) does it: to npu-xfer, and then to its process group, which may be when the program has
     ended of the first one already. Threads of numpy's do not block the second one."""
     # The default action: a handler of Python's that ran just before pause() would leave the program waiting.
-    code = (
-        "import signal\nsignal.signal(signal.SIGINT, signal.SIG_DFL)\n"
-        "print('ready', flush=True)\nsignal.pause()\n"
-    )
+    code = "import signal as s; s.signal(s.SIGINT, s.SIG_DFL); print('ready', flush=True); s.pause()"
     command = [sys.executable, "-m", "npu_xfer", "sim", "run", "--", sys.executable, "-S", "-c", code]
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         with subprocess.Popen(
