@@ -16,7 +16,7 @@ from fake_library import MEMORY, FakeLibrary
 from support import pattern
 
 import npu_xfer.acl as acl
-from npu_xfer import _library, sim
+from npu_xfer import sim
 from npu_xfer._cann.calls import callbacks
 from npu_xfer.acl import _call
 from npu_xfer.errors import LibraryError
@@ -115,7 +115,7 @@ def test_integers_of_numpy_count_as_ints(fake: FakeLibrary) -> None:
     acl.rt.memcpy(np.int64(64), np.uint32(3), np.uint64(128), np.int32(3), H2D)
     assert fake.arguments[-1] == (64, 3, 128, 3, 1)
     acl.rt.malloc(np.prod((2, 3)), HUGE_FIRST)  # type: ignore[arg-type]  # what programs write
-    acl.rt.malloc_host_with_cfg(np.prod((2, 3)), {})  # type: ignore[arg-type]
+    acl.rt.malloc_host_with_cfg(np.prod((2, 3)), {})  # type: ignore[arg-type]  # the same
     assert fake.called == ["aclrtMemcpy", "aclrtMalloc", "aclrtMallocHostWithCfg"]
 
 
@@ -345,13 +345,7 @@ def test_a_failed_copy_calls_the_exception_callback(buffers: Buffers) -> None:
 
 # ---- callbacks ----
 
-needs_callbacks = pytest.mark.skipif(
-    not _library.located_library().library.has("aclrtLaunchCallback"),
-    reason="the loaded library has no aclrtLaunchCallback",
-)
 
-
-@needs_callbacks
 def test_the_report_thread_runs_callbacks_in_stream_order(buffers: Buffers) -> None:
     stop, seen = threading.Event(), []
 
@@ -385,7 +379,6 @@ def test_the_report_thread_runs_callbacks_in_stream_order(buffers: Buffers) -> N
     assert acl.util.stop_thread(tid) == 0
 
 
-@needs_callbacks
 def test_a_callback_without_a_subscribed_thread_is_refused(buffers: Buffers) -> None:
     assert acl.rt.launch_callback(print, [], 0, buffers.stream) == 107015
     assert callbacks._waiting == {}

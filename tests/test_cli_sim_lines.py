@@ -99,9 +99,9 @@ def test_a_python_program_is_named_by_line(tmp_path: Path) -> None:
     told = " ".join(ran.stderr.split())
     assert "aclrtMemcpyAsync [feeder.py:8 in feed] from 0x" in told
     assert "found wrong-kind, 1 time" in told
-    assert "1 streams were not destroyed; made by aclrtCreateStream [feeder.py:4 in <module>]" in told
-    assert "1 page-locked blocks with 4096 bytes were not freed; made by aclrtMallocHost [feeder.py:5" in told
-    assert "1 device blocks" in told
+    assert "1 stream(s) not destroyed; made by aclrtCreateStream [feeder.py:4 in <module>]" in told
+    assert "1 page-locked block(s) with 4096 bytes not freed; made by aclrtMallocHost [feeder.py:5" in told
+    assert "1 device block(s)" in told
 
 
 def test_what_cannot_be_known_stays(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

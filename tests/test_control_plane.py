@@ -116,7 +116,7 @@ def test_a_wrong_argument_is_found() -> None:
 
 
 def test_a_function_that_the_library_lacks() -> None:
-    runtime = Runtime(FakeLibrary(lacks=frozenset({"aclrtStreamAbort", "aclrtLaunchHostFunc"})))  # type: ignore[arg-type]
+    runtime = Runtime(FakeLibrary(lacks=frozenset({"aclrtStreamAbort", "aclrtLaunchHostFunc"})))  # type: ignore[arg-type]  # the same
     with pytest.raises(LibraryError, match="aclrtStreamAbort"):
         runtime.abort_stream(1)
     with pytest.raises(LibraryError, match="aclrtLaunchHostFunc"):
@@ -128,7 +128,7 @@ def test_a_function_that_the_library_lacks() -> None:
 
 
 def test_a_launched_function_is_kept_until_it_ran_once() -> None:
-    runtime = Runtime(FakeLibrary())  # type: ignore[arg-type]
+    runtime = Runtime(FakeLibrary())  # type: ignore[arg-type]  # the same
     ran: list[int] = []
     runtime.launch_callback(lambda: ran.append(1), 64)
     (token,) = callbacks._waiting
@@ -142,13 +142,13 @@ def test_a_refused_function_is_not_kept() -> None:
     library = FakeLibrary()
     library.codes["aclrtLaunchCallback"] = 107015
     with pytest.raises(AclError) as caught:
-        Runtime(library).launch_callback(print, 64)  # type: ignore[arg-type]
+        Runtime(library).launch_callback(print, 64)  # type: ignore[arg-type]  # the same
     assert caught.value.code == 107015
     assert callbacks._waiting == {}
 
 
 def test_a_named_function_is_kept_until_it_is_replaced_or_taken_back() -> None:
-    runtime = Runtime(FakeLibrary())  # type: ignore[arg-type]
+    runtime = Runtime(FakeLibrary())  # type: ignore[arg-type]  # the same
     seen: list[tuple[int, int]] = []
     runtime.on_stream_state("mine", lambda stream, state: seen.append((stream, state)))
     (first,) = callbacks._named.values()
@@ -186,4 +186,4 @@ def test_time_limits_round_up_and_are_never_zero(timeout_s: float | None, ms: in
 @pytest.mark.parametrize("timeout_s", [-1, float("nan")])
 def test_a_negative_time_limit_is_refused(timeout_s: float) -> None:
     with pytest.raises(ValueError, match="timeout_s"):
-        Runtime(FakeLibrary()).synchronize_stream(64, timeout_s=timeout_s)  # type: ignore[arg-type]
+        Runtime(FakeLibrary()).synchronize_stream(64, timeout_s=timeout_s)  # type: ignore[arg-type]  # the same

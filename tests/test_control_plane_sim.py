@@ -44,13 +44,6 @@ NBYTES = 4099  # odd on purpose
 KEPT = (callbacks._waiting, callbacks._named)
 
 
-def needs(*names: str) -> pytest.MarkDecorator:
-    """Skips where the loaded library lacks a function (the simulator plays older releases too)."""
-    library = _library.located_library().library
-    lacking = [name for name in names if not library.has(name)]
-    return pytest.mark.skipif(bool(lacking), reason=f"the loaded library lacks {lacking}")
-
-
 @pytest.fixture
 def runtime() -> Iterator[Runtime]:
     """A control plane with device 0 current."""
@@ -101,7 +94,6 @@ def bench(runtime: Runtime) -> Iterator[Bench]:
 # ---- devices ----
 
 
-@needs("aclrtDeviceGetUuid", "aclrtGetDeviceInfo", "aclrtDeviceGetPCIBusId")
 def test_what_a_device_is(runtime: Runtime) -> None:
     assert runtime.device_info(0, DevAttr.TOTAL_GLOBAL_MEM_SIZE) > 0
     assert len(runtime.device_uuid(0)) == 16
@@ -112,7 +104,6 @@ def test_what_a_device_is(runtime: Runtime) -> None:
     assert caught.value.code == 100000
 
 
-@needs("aclFinalizeReference", "aclrtResetDeviceForce")
 def test_every_init_counts(runtime: Runtime) -> None:
     assert not runtime.init()
     left = runtime.finalize_reference()
@@ -120,7 +111,6 @@ def test_every_init_counts(runtime: Runtime) -> None:
     assert left >= 1
 
 
-@needs("aclrtGetLastError")
 def test_the_last_error_is_taken_once(runtime: Runtime) -> None:
     with pytest.raises(AclError) as caught:
         runtime.set_device(9999)
@@ -132,7 +122,6 @@ def test_the_last_error_is_taken_once(runtime: Runtime) -> None:
 # ---- streams and events ----
 
 
-@needs("aclrtGetStreamAttribute", "aclrtStreamGetPriority")
 def test_what_a_stream_is(bench: Bench) -> None:
     stream = bench.runtime.create_stream(priority=3)
     assert bench.runtime.stream_priority(stream) == 3
@@ -142,7 +131,6 @@ def test_what_a_stream_is(bench: Bench) -> None:
     bench.runtime.destroy_stream(stream)
 
 
-@needs("aclrtSetStreamFailureMode")
 def test_stop_cannot_be_taken_back(runtime: Runtime) -> None:
     before = runtime.get_context()
     assert before is not None
@@ -157,7 +145,6 @@ def test_stop_cannot_be_taken_back(runtime: Runtime) -> None:
     runtime.destroy_context(own)
 
 
-@needs("aclrtQueryEvent", "aclrtQueryEventWaitStatus")
 def test_the_old_questions_about_an_event(bench: Bench) -> None:
     event = bench.runtime.create_reusable_event(EventFlag.SYNC)
     bench.runtime.record_event(event, bench.streams[0])
@@ -169,7 +156,6 @@ def test_the_old_questions_about_an_event(bench: Bench) -> None:
     bench.runtime.destroy_event(event)
 
 
-@needs("aclrtCreateNotify")
 def test_a_notify_orders_two_streams(bench: Bench) -> None:
     first, second = bench.streams
     notify = bench.runtime.create_notify()
@@ -183,7 +169,6 @@ def test_a_notify_orders_two_streams(bench: Bench) -> None:
     bench.runtime.destroy_notify(notify)
 
 
-@needs("aclrtValueWait")
 def test_a_value_in_memory_orders_two_streams(bench: Bench) -> None:
     first, second = bench.streams
     word = bench.runtime.malloc(64)
@@ -197,7 +182,6 @@ def test_a_value_in_memory_orders_two_streams(bench: Bench) -> None:
     bench.runtime.free(word)
 
 
-@needs("aclrtIpcGetEventHandle")
 def test_an_event_handle_is_64_bytes(runtime: Runtime) -> None:
     event = runtime.create_event(EventFlag.IPC)
     assert len(runtime.export_event(event)) == 64
@@ -234,7 +218,6 @@ def _reporting(runtime: Runtime) -> tuple[int, Callable[[], None]]:
     return thread.ident, end
 
 
-@needs("aclrtLaunchCallback")
 def test_a_callback_runs_in_the_order_of_its_stream(bench: Bench) -> None:
     stream = bench.streams[0]
     thread, end = _reporting(bench.runtime)
@@ -254,7 +237,6 @@ def test_a_callback_runs_in_the_order_of_its_stream(bench: Bench) -> None:
     end()
 
 
-@needs("aclrtLaunchHostFunc")
 def test_a_host_function_runs_without_a_context(bench: Bench) -> None:
     stream = bench.streams[0]
     seen: list[tuple[bool, int | None]] = []
@@ -264,7 +246,6 @@ def test_a_host_function_runs_without_a_context(bench: Bench) -> None:
     assert seen == [(True, None)]
 
 
-@needs("aclrtRegStreamStateCallback")
 def test_streams_are_announced(runtime: Runtime) -> None:
     seen: list[tuple[int, StreamState]] = []
     runtime.on_stream_state("test", lambda stream, state: seen.append((stream, state)))
@@ -275,7 +256,6 @@ def test_streams_are_announced(runtime: Runtime) -> None:
     assert seen == [(stream, StreamState.CREATE_POST), (stream, StreamState.DESTROY_PRE)]
 
 
-@needs("aclrtSetExceptionInfoCallback", "aclrtGetThreadLastTaskId")
 def test_a_failed_copy_is_told_with_its_task(bench: Bench) -> None:
     stream = bench.streams[0]
     seen: list[ExceptionInfo] = []
@@ -295,7 +275,6 @@ def test_a_failed_copy_is_told_with_its_task(bench: Bench) -> None:
 # ---- memory and copies ----
 
 
-@needs("aclrtMallocWithCfg", "aclrtMemGetAddressRange", "aclrtMallocAlign32")
 def test_other_ways_to_get_memory(runtime: Runtime) -> None:
     made = [
         runtime.malloc_align32(100),
@@ -311,7 +290,6 @@ def test_other_ways_to_get_memory(runtime: Runtime) -> None:
     runtime.free_host_after_device(host)
 
 
-@needs("aclrtHostRegisterV2")
 def test_registered_memory_is_page_locked_for_copies(bench: Bench) -> None:
     page = 4096
     memory = ctypes.create_string_buffer(3 * page)
@@ -326,7 +304,6 @@ def test_registered_memory_is_page_locked_for_copies(bench: Bench) -> None:
     assert caught.value.code == 507911
 
 
-@needs("aclrtMemcpy2d", "aclrtMemcpy2dAsync")
 def test_a_copy_of_rows(bench: Bench) -> None:
     before = sim.peek(bench.device, NBYTES)
     dst, src = Pitched(bench.device, 100), Pitched(bench.pinned, 60)
@@ -343,7 +320,6 @@ def test_a_copy_of_rows(bench: Bench) -> None:
     bench.runtime.free_host(back)
 
 
-@needs("aclrtMemcpyBatchAsync", "aclrtMemcpyBatch")
 @pytest.mark.parametrize("queued", [False, True])
 def test_a_batch(bench: Bench, queued: bool) -> None:
     copies = [
@@ -362,7 +338,6 @@ def test_a_batch(bench: Bench, queued: bool) -> None:
     assert sim.peek(bench.device, NBYTES) == bytes(before)
 
 
-@needs("aclrtMemcpyBatchAsync", "aclrtMemcpyBatch")
 @pytest.mark.parametrize("queued", [False, True])
 def test_a_refused_entry_of_a_batch_is_named(bench: Bench, queued: bool) -> None:
     runtime, (stream, _) = bench.runtime, bench.streams
@@ -378,14 +353,12 @@ def test_a_refused_entry_of_a_batch_is_named(bench: Bench, queued: bool) -> None
     assert sim.peek(bench.device, NBYTES)[64:] == before[64:]
 
 
-@needs("aclrtMemsetD32")
 def test_a_fill_with_words(bench: Bench) -> None:
     before = sim.peek(bench.device, NBYTES)
     bench.runtime.memset32(bench.device, NBYTES, 0x01020304, 3)
     assert sim.peek(bench.device, NBYTES) == b"\x04\x03\x02\x01" * 3 + before[12:]
 
 
-@needs("aclrtMemcpyAsyncWithDesc", "aclrtMemcpyAsyncWithOffset")
 def test_copies_whose_addresses_are_read_late(bench: Bench) -> None:
     runtime, stream = bench.runtime, bench.streams[0]
     kind = MemcpyKind.INNER_DEVICE_TO_DEVICE

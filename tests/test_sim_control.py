@@ -12,6 +12,7 @@ from npu_xfer import _library, sim
 from npu_xfer._cann.abi import EventFlag, MemcpyKind, MemLocationType, RunMode
 from npu_xfer._types import Direction
 from npu_xfer.errors import AclError, LibraryError, ResourceError, XferError
+from npu_xfer.sim import _binding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -396,12 +397,12 @@ def test_controls_refuse_another_library(
     """A library that is not the simulator is named in the error, and asking whether it is does not raise."""
     located = _library.located_library()
     monkeypatch.setattr(type(located.library), "simulated", property(lambda self: False))
-    sim._bind.cache_clear()
+    _binding._bind.cache_clear()
     try:
         with pytest.raises(LibraryError, match="not the simulator") as caught:
             sim.counters()
         assert located.info.path in str(caught.value)
     finally:
         monkeypatch.undo()
-        sim._bind.cache_clear()
+        _binding._bind.cache_clear()
     assert sim.counters().live_streams >= 0

@@ -19,8 +19,8 @@ void sim_random_seed(uint64_t seed)
     state = seed;
 }
 
-/* splitmix64: one addition and a finaliser, and every seed is good. */
-uint32_t sim_random(uint32_t n)
+/* Below n. splitmix64: one addition and a finaliser, and every seed is good. */
+static uint32_t random_below(uint32_t n)
 {
     uint64_t z = state += UINT64_C(0x9E3779B97F4A7C15);
 
@@ -55,7 +55,7 @@ static bool may_run(struct sim_stream *s)
 static struct sim_stream *anybody(void)
 {
     while (sim_n_ready != 0) {
-        struct sim_stream *s = sim_ready_set[sim_random(sim_n_ready)].s;
+        struct sim_stream *s = sim_ready_set[random_below(sim_n_ready)].s;
 
         if (may_run(s))
             return s;
@@ -106,7 +106,7 @@ enum sim_step sim_adversarial_step(struct sim_stream *need)
         s = needed(need, &unknown);
         if (s == NULL)
             return unknown ? SIM_STEP_LATER : SIM_STEP_NONE;
-        if (sim_random(STRANGER) == 0)
+        if (random_below(STRANGER) == 0)
             s = anybody();
     } else {
         s = anybody();
@@ -121,11 +121,11 @@ bool sim_adversarial_poll(struct sim_thread *self, struct sim_stream *s)
 {
     uint32_t *n_polls = s != NULL ? &s->n_polls : &self->n_polls;
 
-    if (++*n_polls > MAX_POLLS || sim_random(LUCKY) == 0) {
+    if (++*n_polls > MAX_POLLS || random_below(LUCKY) == 0) {
         *n_polls = 0;
         return true;
     }
-    if (sim_random(BYSTANDER) == 0)
+    if (random_below(BYSTANDER) == 0)
         sim_adversarial_step(NULL);
     return false;
 }

@@ -58,8 +58,9 @@ static int direction_of(const struct sim_copy *c, aclrtMemcpyKind kind)
     return sim_profile.form == SIM_FORM_RC ? sim_direction(c) : dir_of[kind];
 }
 
-aclError sim_copy_async(struct sim_thread *self, struct sim_context *ctx, struct sim_stream *s,
-                        const struct sim_copy *c, aclrtMemcpyKind kind)
+/* Its arguments were checked. s: live, not NULL. */
+static aclError checked_copy_async(struct sim_thread *self, struct sim_context *ctx, struct sim_stream *s,
+                                   const struct sim_copy *c, aclrtMemcpyKind kind)
 {
     aclError code = sim_correct_kind(c, &kind, s->id);
 
@@ -104,7 +105,7 @@ static aclError copy_async(struct sim_thread *self, void *dst, size_t dest_max, 
     if (code != 0)
         return code;
     c = sim_copy_of(self, dst, src, count);
-    return sim_copy_async(self, ctx, s != NULL ? s : ctx->stream, &c, kind);
+    return checked_copy_async(self, ctx, s != NULL ? s : ctx->stream, &c, kind);
 }
 
 aclError aclrtMemcpyAsync(void *dst, size_t dest_max, const void *src, size_t count, aclrtMemcpyKind kind,

@@ -80,12 +80,6 @@ aclError sim_note_alignment(const void *dst, const void *src);
 /* Reports ordinary memory in an asynchronous copy. kind: the corrected one. */
 void sim_note_ordinary(const struct sim_copy *c, aclrtMemcpyKind kind);
 
-/* --- pieces of aclrtMemcpyAsync (copy.c) --- */
-
-/* One asynchronous copy whose arguments were checked. s: live, not NULL. */
-aclError sim_copy_async(struct sim_thread *self, struct sim_context *ctx, struct sim_stream *s,
-                        const struct sim_copy *c, aclrtMemcpyKind kind);
-
 /* --- execution (move.c) --- */
 
 /* In the description that copy.src of a task with SIM_TASK_INDIRECT points to. */
@@ -115,7 +109,5 @@ aclError sim_move(const struct sim_task *t, struct sim_ref *dst_pin, struct sim_
                   uint64_t *n_bytes);
 /* The source that a failed task's report names. */
 const void *sim_task_src(const struct sim_task *t);
-/* Copies to or from ordinary memory of this process that may be gone. false: it is. */
-bool sim_probe_copy(void *dst, const void *src, size_t nbytes);
 
 #endif

@@ -90,7 +90,6 @@ struct sim_ready {
 extern struct sim_ready *sim_ready_set; /* virtual: a heap by (key, order); adversarial: in no order */
 extern uint32_t sim_n_ready;
 
-void sim_ready_add(struct sim_stream *s, uint64_t key, uint64_t order);
 void sim_ready_remove(struct sim_stream *s);
 void sim_ready_rekey(struct sim_stream *s, uint64_t key);           /* to a later key */
 void sim_ready_queue(struct sim_engine *e, struct sim_stream *s);   /* the front copy of s may run */
@@ -106,7 +105,6 @@ enum sim_step sim_virtual_step(uint64_t limit_ns);
 uint64_t sim_virtual_key(const struct sim_stream *s);                     /* when the front copy can start */
 enum sim_step sim_adversarial_step(struct sim_stream *need);              /* NULL: any */
 bool sim_adversarial_poll(struct sim_thread *self, struct sim_stream *s); /* true: finish what is asked */
-uint32_t sim_random(uint32_t n);                                          /* below n, from the seed */
 void sim_random_seed(uint64_t seed);
 
 /* --- clocks (clock.c) --- */

@@ -253,24 +253,42 @@ static aclError submit_record(struct sim_thread *self, struct sim_event *event, 
     return t != NULL ? ACL_SUCCESS : sim_closed_meanwhile(s);
 }
 
-static aclError record(struct sim_thread *self, struct sim_event *event, struct sim_stream *s, uint32_t flag)
+static aclError need_sync_bit(const struct sim_event *event)
+{
+    if ((event->flags & (ACL_EVENT_SYNC | ACL_EVENT_IPC | ACL_EVENT_EXTERNAL)) != 0)
+        return ACL_SUCCESS;
+    return sim_fail_quiet(ACL_ERROR_RT_FEATURE_NOT_SUPPORT);
+}
+
+/* What a record and a wait have in common. */
+static aclError check_on_stream(struct sim_thread *self, struct sim_event *event, struct sim_stream **s,
+                                uint32_t flag, bool waits)
 {
     aclError code = sim_event_check(event);
 
     if (code == 0)
-        code = sim_stream_check(s);
+        code = sim_stream_check(*s);
     if (code == 0)
         code = no_device_only(event);
+    if (code == 0 && waits)
+        code = need_sync_bit(event);
     if (code == 0)
         code = check_external(event, flag);
     if (code == 0)
-        code = check_bound(&event->record_flag, flag);
+        code = check_bound(waits ? &event->wait_flag : &event->record_flag, flag);
     if (code == 0)
-        code = sim_ext_stream(self, &s);
+        code = sim_ext_stream(self, s);
+    if (code == 0 && flag != 0)
+        code = not_captured(*s);
+    return code;
+}
+
+static aclError record(struct sim_thread *self, struct sim_event *event, struct sim_stream *s, uint32_t flag)
+{
+    aclError code = check_on_stream(self, event, &s, flag, false);
+
     if (code != 0)
         return code;
-    if (flag != 0)
-        return not_captured(s);
     if ((event->flags & ACL_EVENT_IPC) != 0)
         return sim_ipc_record(self, event, s);
     return submit_record(self, event, s);
@@ -311,13 +329,6 @@ void sim_event_recorded(struct sim_event *event, uint64_t gen, uint64_t when_ns)
     }
 }
 
-static aclError need_sync_bit(const struct sim_event *event)
-{
-    if ((event->flags & (ACL_EVENT_SYNC | ACL_EVENT_IPC | ACL_EVENT_EXTERNAL)) != 0)
-        return ACL_SUCCESS;
-    return sim_fail_quiet(ACL_ERROR_RT_FEATURE_NOT_SUPPORT);
-}
-
 static aclError submit_wait(struct sim_thread *self, struct sim_event *event, struct sim_stream *s,
                             uint32_t timeout_s)
 {
@@ -351,24 +362,10 @@ static aclError submit_wait(struct sim_thread *self, struct sim_event *event, st
 static aclError wait_event(struct sim_thread *self, struct sim_stream *s, struct sim_event *event,
                            uint32_t timeout_s, uint32_t flag)
 {
-    aclError code = sim_event_check(event);
+    aclError code = check_on_stream(self, event, &s, flag, true);
 
-    if (code == 0)
-        code = sim_stream_check(s);
-    if (code == 0)
-        code = no_device_only(event);
-    if (code == 0)
-        code = need_sync_bit(event);
-    if (code == 0)
-        code = check_external(event, flag);
-    if (code == 0)
-        code = check_bound(&event->wait_flag, flag);
-    if (code == 0)
-        code = sim_ext_stream(self, &s);
     if (code != 0)
         return code;
-    if (flag != 0)
-        return not_captured(s);
     if ((event->flags & ACL_EVENT_IPC) != 0)
         return sim_ipc_wait(self, event, s, timeout_s);
     return submit_wait(self, event, s, timeout_s);

@@ -432,6 +432,12 @@ static int32_t fault_for(const struct asked *call, bool *exhausted)
     return code;
 }
 
+static aclError fail_lost(int32_t code, int32_t device)
+{
+    return sim_fail(code, "EE9999", "device %d is lost: reset it with aclrtResetDeviceForce, or restart",
+                    device);
+}
+
 aclError sim_fault_call(enum sim_fn fn)
 {
     struct sim_context *ctx = sim_current(sim_self);
@@ -454,7 +460,7 @@ aclError sim_fault_call(enum sim_fn fn)
     if (lost != 0 && code == lost) /* perhaps by this call */
         sim_device_fell(call.device, NULL, 0);
     if (lost != 0)
-        return sim_fail_lost(lost, call.device);
+        return fail_lost(lost, call.device);
     if (exhausted)
         return sim_fail(code, "EE1023", "device %d has no room for another object in %s", call.device,
                         sim_fn_name(fn));
@@ -475,17 +481,11 @@ int32_t sim_fault_lost(int32_t device)
     return code;
 }
 
-aclError sim_fail_lost(int32_t code, int32_t device)
-{
-    return sim_fail(code, "EE9999", "device %d is lost: reset it with aclrtResetDeviceForce, or restart",
-                    device);
-}
-
 aclError sim_check_lost(int32_t device)
 {
     int32_t code = sim_fault_lost(device);
 
-    return code != 0 ? sim_fail_lost(code, device) : ACL_SUCCESS;
+    return code != 0 ? fail_lost(code, device) : ACL_SUCCESS;
 }
 
 int32_t sim_fault_sick(int32_t device)

@@ -91,10 +91,9 @@ uint64_t sim_faults_fired_total(void); /* in the life of the process */
 
 /* Device health. The code that calls on the device return while it is lost, or 0. */
 int32_t sim_fault_lost(int32_t device);
-int sim_fail_lost(int32_t code, int32_t device); /* the code, with text */
-int sim_check_lost(int32_t device);              /* the code with text, or 0 */
-int32_t sim_fault_sick(int32_t device);          /* the memory fault that stays until it is repaired, or 0 */
-void sim_fault_aborted(int32_t device);          /* aclrtDeviceTaskAbort went through */
+int sim_check_lost(int32_t device);     /* the code with text, or 0 */
+int32_t sim_fault_sick(int32_t device); /* the memory fault that stays until it is repaired, or 0 */
+void sim_fault_aborted(int32_t device); /* aclrtDeviceTaskAbort went through */
 /* aclrtRepairError and aclrtMemUceRepair: true when the device was ill and is not any more; false when it is
  * well, or its tasks were not aborted first. */
 bool sim_fault_repair(int32_t device);

@@ -79,10 +79,11 @@ void sim_made_find_leaks(void)
                 if (n == 0 || (int)made->kind != kind)
                     continue;
                 if (kind == SIM_MADE_STREAM || kind == SIM_MADE_EVENT)
-                    sim_find(SIM_FOUND_LEAK, "%llu %s were not destroyed; made by %s", n,
-                             kind == SIM_MADE_STREAM ? "streams" : "events", sim_site_text(made->site).text);
+                    sim_find(SIM_FOUND_LEAK, "%llu %s not destroyed; made by %s", n,
+                             kind == SIM_MADE_STREAM ? "stream(s)" : "event(s)",
+                             sim_site_text(made->site).text);
                 else
-                    sim_find(SIM_FOUND_LEAK, "%llu %s blocks with %llu bytes were not freed; made by %s", n,
+                    sim_find(SIM_FOUND_LEAK, "%llu %s block(s) with %llu bytes not freed; made by %s", n,
                              kind == SIM_MADE_DEVICE_BLOCK ? "device" : "page-locked",
                              (unsigned long long)atomic_load(&made->n_bytes), sim_site_text(made->site).text);
             }

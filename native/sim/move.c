@@ -58,7 +58,8 @@ static bool hold_found(struct side *side, struct sim_ref *held, const void *ptr,
            hold_side(side, held, ptr, found.ref.block, found.ref.gen, nbytes, false);
 }
 
-bool sim_probe_copy(void *dst, const void *src, size_t nbytes)
+/* Copies to or from ordinary memory of this process that may be gone. false: it is. */
+static bool probe_copy(void *dst, const void *src, size_t nbytes)
 {
     const size_t step = (size_t)1 << 30; /* one call moves less than 2 GiB */
 
@@ -81,7 +82,7 @@ bool sim_probe_copy(void *dst, const void *src, size_t nbytes)
 static bool move_run(struct side dst, struct side src, size_t nbytes)
 {
     if (dst.ordinary || src.ordinary)
-        return sim_probe_copy(dst.ptr, src.ptr, nbytes);
+        return probe_copy(dst.ptr, src.ptr, nbytes);
     memmove(dst.ptr, src.ptr, nbytes);
     return true;
 }

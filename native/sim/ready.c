@@ -61,7 +61,7 @@ static void sift_down(uint32_t slot)
     put(slot, entry);
 }
 
-void sim_ready_add(struct sim_stream *s, uint64_t key, uint64_t order)
+static void add(struct sim_stream *s, uint64_t key, uint64_t order)
 {
     if (sim_n_ready == capacity) {
         uint32_t more = capacity != 0 ? 2 * capacity : 256;
@@ -117,7 +117,7 @@ void sim_ready_queue(struct sim_engine *e, struct sim_stream *s)
     if (atomic_load_explicit(&e->holds, memory_order_relaxed) != 0)
         set_aside(e, s);
     else
-        sim_ready_add(s, sim_mode() == ACLSIM_VIRTUAL ? sim_virtual_key(s) : 0, ++last_order);
+        add(s, sim_mode() == ACLSIM_VIRTUAL ? sim_virtual_key(s) : 0, ++last_order);
     sim_drive_wake();
 }
 

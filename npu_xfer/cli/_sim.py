@@ -24,12 +24,12 @@ from typing import TYPE_CHECKING, Any
 from npu_xfer._cann.locate import CANN_NAMES, simulator_path
 from npu_xfer.cli._sim_lines import with_lines
 from npu_xfer.errors import LibraryError, XferError
+from npu_xfer.sim import DIRECTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 __all__ = [
-    "DIRECTIONS",
     "Choices",
     "Ran",
     "Report",
@@ -42,7 +42,6 @@ __all__ = [
     "sum_reports",
 ]
 
-DIRECTIONS = ("h2d", "d2h", "d2d")
 
 _SHIM = '''"""`import acl` under `npu-xfer sim run`: the simulator, with the names of pyACL."""
 import sys

@@ -13,10 +13,10 @@ from npu_xfer._settings import parse_nbytes
 from npu_xfer.cli import _sim, _sim_profiles, _sim_view
 from npu_xfer.cli._common import Screen, write_json
 from npu_xfer.cli._outcomes import fail, outcomes, save
+from npu_xfer.sim import MODES
 
 __all__ = ["sim_app"]
 
-_MODES = ("threads", "virtual", "adversarial")
 _STRICT = ("align",)
 _UNCLEAN = 3
 
@@ -108,7 +108,7 @@ def run(
     """
     screen = Screen(results_to_stderr=True)
     with outcomes(screen):
-        _one_of("--mode", mode, _MODES)
+        _one_of("--mode", mode, MODES)
         _one_of("--strict", strict, _STRICT)
         if faults is not None and not faults.is_file():
             raise ValueError(f"--faults {faults} is not a file")

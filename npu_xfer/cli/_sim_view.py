@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from npu_xfer._settings import format_nbytes
 from npu_xfer.cli._common import NOTICE
-from npu_xfer.cli._sim import DIRECTIONS, Report
+from npu_xfer.cli._sim import Report
 from npu_xfer.cli._sim_lines import sites
+from npu_xfer.sim import DIRECTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,9 +7,9 @@ that schedulers of this process use. Each raises LibraryError when that library 
 A device of None means all devices, also those set later.
 """
 
-from npu_xfer.sim._binding import _bind as _bind
-from npu_xfer.sim._binding import is_active
+from npu_xfer.sim._binding import DIRECTIONS, is_active
 from npu_xfer.sim._control import (
+    MODES,
     Hold,
     hold_engine,
     hold_stream,
@@ -43,7 +43,9 @@ from npu_xfer.sim._report import (
 )
 
 __all__ = [
+    "DIRECTIONS",
     "FINDING_KINDS",
+    "MODES",
     "ArmedFault",
     "Counters",
     "Fault",

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     DirectionLike: TypeAlias = Direction | Literal["h2d", "d2h", "d2d"]
 
 __all__ = [
+    "DIRECTIONS",
     "MAX_DEVICES",
     "CCounters",
     "CLink",
@@ -34,7 +35,8 @@ __all__ = [
 
 _ABI = 1
 MAX_DEVICES = 64
-_NUMBER = {"h2d": 0, "d2h": 1, "d2d": 2}
+DIRECTIONS = ("h2d", "d2h", "d2d")  # in the order of aclsim.h
+_NUMBER = {name: number for number, name in enumerate(DIRECTIONS)}
 
 
 class CLink(ctypes.Structure):

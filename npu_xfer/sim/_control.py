@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     Mode: TypeAlias = Literal["threads", "virtual", "adversarial"]
 
 __all__ = [
+    "MODES",
     "Hold",
     "hold_engine",
     "hold_stream",
@@ -46,7 +47,7 @@ __all__ = [
     "set_strict",
 ]
 
-_MODES: tuple[Mode, ...] = ("threads", "virtual", "adversarial")
+MODES: tuple[Mode, ...] = ("threads", "virtual", "adversarial")
 
 
 # ---- holds ----
@@ -174,16 +175,16 @@ def set_profile(name: str) -> None:
 def mode() -> Mode:
     """How queued work is executed: by threads, on a virtual clock, or as late and disordered as is legal."""
     number: int = control().get_mode()
-    return _MODES[number]
+    return MODES[number]
 
 
 def set_mode(mode: Mode, *, seed: int = 0) -> None:
     """Chooses how queued work is executed. Raises XferError while a device is set, ValueError for no mode."""
-    if mode not in _MODES:
-        raise ValueError(f"mode must be one of {', '.join(_MODES)}, got {mode!r}")
+    if mode not in MODES:
+        raise ValueError(f"mode must be one of {', '.join(MODES)}, got {mode!r}")
     if not 0 <= operator.index(seed) < 1 << 64:
         raise ValueError(f"seed must be from 0 to 2**64 - 1, got {seed}")
-    if control().set_mode(_MODES.index(mode), seed) < 0:
+    if control().set_mode(MODES.index(mode), seed) < 0:
         raise XferError(
             f"the simulator keeps its mode instead of {mode}: a device is set",
             remedy="close every scheduler and reset every device first, or set ACLSIM_MODE",

@@ -28,9 +28,9 @@ TARGET = ROOT / "docs" / "simulator-profiles.md"
 sys.path.insert(0, str(ROOT / "tests"))
 
 # Importing loads no ACL library; open_acl does, in the child.
-from conformance.support.face import open_acl, symbols  # noqa: E402
-from conformance.support.probes import run  # noqa: E402
-from conformance.support.profiles import GENERATIONS  # noqa: E402
+from conformance.support.face import open_acl, symbols  # noqa: E402  # needs the path above
+from conformance.support.probes import run  # noqa: E402  # needs the path above
+from conformance.support.profiles import GENERATIONS  # noqa: E402  # needs the path above
 
 # The chip itself runs the program on two of them; the 950 came with CANN 8.5.
 FORMS = {
