@@ -16,6 +16,7 @@ from npu_xfer import sim
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -73,4 +74,19 @@ def run_python(
         timeout=60,
         check=False,
         **kwargs,
+    )
+
+
+def sim_run(
+    *arguments: str | Path, cwd: Path | None = None, environ: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """`npu-xfer sim run` in a process of its own; what the program prints is in stdout."""
+    return subprocess.run(
+        [sys.executable, "-m", "npu_xfer", "sim", "run", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        cwd=cwd,
+        env=os.environ | {"COLUMNS": "80"} | (environ or {}),
     )

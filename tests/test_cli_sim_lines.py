@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import sys
 from typing import TYPE_CHECKING
 
 import pytest
+from support import sim_run
 
 from npu_xfer.cli import _sim, _sim_lines, _sim_view
 from npu_xfer.cli._common import Screen
@@ -45,17 +45,6 @@ def feed():
 feed()
 acl.rt.synchronize_stream(stream)
 """
-
-
-def sim_run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "npu_xfer", "sim", "run", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-        env=os.environ | {"COLUMNS": "80"},
-    )
 
 
 def build(folder: Path, *flags: str) -> Path:

@@ -156,7 +156,7 @@ def test_findings_are_told_once(runtime: Runtime) -> None:
     done = run(PROGRAM, ACLSIM_TELL="1")
     lines = [line for line in done.stderr.splitlines() if line.startswith("aclsim: found pageable: ")]
     assert len(lines) == len(set(lines)) >= 1
-    assert "aclsim: found leak: 1 page-locked blocks" in done.stderr
+    assert "aclsim: found leak: 1 page-locked block(s)" in done.stderr
 
 
 def test_a_child_that_only_left_reports_nothing(tmp_path: Path) -> None:
