@@ -440,6 +440,22 @@ static bool put_locked(struct npux_arena *arena, struct npux_block *block)
     return span->n_out == 0 && idle_locked(arena, span);
 }
 
+struct npux_block *npux_block_divide(struct npux_block *block, uint32_t n)
+{
+    struct npux_block *pieces = calloc(n, sizeof(*pieces));
+
+    if (pieces == NULL)
+        return NULL;
+    for (uint32_t i = 0; i < n; i++) {
+        pieces[i].span = block->span;
+        pieces[i].whole = block;
+        atomic_init(&pieces[i].refs, 1);
+    }
+    block->pieces = pieces;
+    atomic_store_explicit(&block->refs, n, memory_order_relaxed);
+    return pieces;
+}
+
 void npux_block_unref(struct npux_block *block)
 {
     struct npux_span *span = block->span;
@@ -449,6 +465,12 @@ void npux_block_unref(struct npux_block *block)
     /* Release: our uses of the memory come before the reuse. Acquire: the last one sees everybody's. */
     if (atomic_fetch_sub_explicit(&block->refs, 1, memory_order_acq_rel) != 1)
         return;
+    if (block->whole != NULL) {
+        npux_block_unref(block->whole);
+        return;
+    }
+    free(block->pieces);
+    block->pieces = NULL;
     pthread_mutex_lock(&arena->mu);
     gone = put_locked(arena, block);
     last = arena->closed && arena->stats.n_blocks_out == 0;

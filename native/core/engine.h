@@ -108,12 +108,23 @@ void npux_ringer_flush(struct npux_ringer *ringer);
 /* Records the first failure of an op; later ones are dropped. */
 void npux_engine_fail_op(struct npux_engine *e, struct npux_op *op, int32_t stream_id,
                          const struct npux_err *err);
+/* The same for the ops of a chunk and of those packed with it. */
+void npux_engine_fail_chunk(struct npux_engine *e, const struct npux_chunk *leader, int32_t stream_id,
+                            const struct npux_err *err);
 /* The op's source is no longer needed. Before the last chunk is pushed. */
 void npux_engine_captured(struct npux_op *op, struct npux_ringer *ringer);
 /* Gives back one count of op->n_chunks_left; the last one finishes the op. */
 void npux_engine_retire(struct npux_engine *e, struct npux_op *op, struct npux_ringer *ringer);
-/* Frees a chunk with its staging block, then retires it. */
+/* Frees a chunk and those packed with it, with the staging block, then retires them. */
 void npux_engine_retire_chunk(struct npux_engine *e, struct npux_chunk *chunk, struct npux_ringer *ringer);
+/* An op that nothing is issued of, and those packed with it, end with this error. */
+void npux_engine_refuse_op(struct npux_engine *e, struct npux_op *op, const struct npux_err *err,
+                           struct npux_ringer *ringer);
+/* Fills a pack with this memory, which it takes over, and makes its copy ready. */
+void npux_engine_stage_pack(struct npux_engine *e, struct npux_op *leader, struct npux_block *device,
+                            struct npux_block *stage, struct npux_ringer *ringer);
+/* Sends the ops of a pack that there is no memory for to the stager one by one. */
+void npux_engine_unpack(struct npux_engine *e, struct npux_op *leader);
 /* Cuts the whole op into chunks without staging memory and makes them ready. */
 void npux_engine_plan(struct npux_engine *e, struct npux_op *op, struct npux_ringer *ringer);
 /* Counts a call out that was counted into n_inside. */

@@ -53,5 +53,6 @@ struct npux_chunk *npux_chunk_new(struct npux_op *op, size_t offset, size_t nbyt
     chunk->op = op;
     chunk->offset = offset;
     chunk->nbytes = nbytes;
+    chunk->copy_nbytes = nbytes;
     return chunk;
 }

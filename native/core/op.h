@@ -1,4 +1,5 @@
-/* op.h - a request (what one await waits for), its ops (one array each) and their chunks (one ACL copy each).
+/* op.h - a request (what one await waits for), its ops (one array each) and their chunks (what one ACL copy
+ * moves of one array; a copy may carry several chunks, see pack.h).
  *
  * Life of an op: submitted -> admitted (no earlier transfer uses its memory against it) -> staged or planned
  * -> issued -> landed -> done. order.h admits it, the stager and the lanes do the rest.
@@ -29,10 +30,13 @@ enum npux_path { NPUX_DIRECT = 0, NPUX_STAGED = 1, NPUX_NOTHING = 2, NPUX_N_PATH
 
 struct npux_chunk {
     struct npux_chunk *next;
+    struct npux_chunk *packed; /* the next one that the same copy carries, of another op; see pack.h */
     struct npux_op *op;
     struct npux_block *stage; /* page-locked copy of the bytes, or NULL on the direct path */
     size_t offset;            /* in the op */
     size_t nbytes;
+    size_t stage_offset; /* of its bytes in the staging block */
+    size_t copy_nbytes;  /* of the copy that it leads: more than nbytes when others are packed with it */
     int acl_code;        /* of this chunk's own ACL call */
     uint16_t first_task; /* ids that this chunk's ACL call took; valid if tasks_known */
     uint16_t last_task;
@@ -87,6 +91,12 @@ void npux_request_free(struct npux_request *request);
 
 /* A chunk of the op: the embedded one if it covers everything, else from the heap; NULL if memory is out. */
 struct npux_chunk *npux_chunk_new(struct npux_op *op, size_t offset, size_t nbytes);
+
+/* The op leads a pack that is still to be staged. */
+static inline bool npux_op_leads_pack(const struct npux_op *op)
+{
+    return op->chunk0.packed != NULL;
+}
 
 static inline char *npux_op_device_address(const struct npux_op *op)
 {

@@ -3,13 +3,13 @@
 #include <errno.h>
 
 #include "base/join.h"
+#include "core/pack.h"
 
 /* The op gets no further chunks. */
 static void give_up(struct npux_engine *e, struct npux_op *op, const struct npux_err *err,
                     struct npux_ringer *ringer)
 {
-    npux_engine_fail_op(e, op, -1, err);
-    npux_engine_retire(e, op, ringer);
+    npux_engine_refuse_op(e, op, err, ringer);
 }
 
 /* A staging block, waiting for one to come back if the cap is reached. */
@@ -63,6 +63,25 @@ static bool stage_chunk(struct npux_engine *e, struct npux_op *op, struct npux_r
     return false;
 }
 
+/* Finds memory for a pack and fills it. */
+static void stage_pack(struct npux_engine *e, struct npux_op *leader, struct npux_ringer *ringer)
+{
+    size_t nbytes = npux_pack_nbytes(leader);
+    struct npux_block *device, *stage;
+    struct npux_err err;
+
+    if (nbytes > e->opts.staging_nbytes || npux_arena_get(e->device_arena, nbytes, &device, &err) != 0) {
+        npux_engine_unpack(e, leader);
+        return;
+    }
+    if (get_stage(e, nbytes, &stage, &err) != 0) {
+        npux_block_unref(device);
+        give_up(e, leader, &err, ringer);
+        return;
+    }
+    npux_engine_stage_pack(e, leader, device, stage, ringer);
+}
+
 static void step(struct npux_engine *e, struct npux_op *op, struct npux_ringer *ringer)
 {
     struct npux_err err;
@@ -77,6 +96,10 @@ static void step(struct npux_engine *e, struct npux_op *op, struct npux_ringer *
         else
             npux_fail(&err, -ESHUTDOWN, "close", "the scheduler was closed before this transfer started");
         give_up(e, op, &err, ringer);
+        return;
+    }
+    if (npux_op_leads_pack(op)) {
+        stage_pack(e, op, ringer);
         return;
     }
     if (op->device == NULL && npux_arena_get(e->device_arena, op->host.nbytes, &op->device, &err) != 0) {

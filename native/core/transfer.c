@@ -1,8 +1,10 @@
 /* transfer.c - the life of an op between submit and done; declared in engine.h. */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/engine.h"
+#include "core/pack.h"
 
 /* Direct copies are cut so that others get a turn and one ACL call is one task (the runtime cuts at 64 MiB).
  */
@@ -43,6 +45,13 @@ void npux_engine_fail_op(struct npux_engine *e, struct npux_op *op, int32_t stre
     atomic_store_explicit(&op->failed, true, memory_order_relaxed);
     pthread_mutex_unlock(&e->sched.mu);
     free(copy);
+}
+
+void npux_engine_fail_chunk(struct npux_engine *e, const struct npux_chunk *leader, int32_t stream_id,
+                            const struct npux_err *err)
+{
+    for (const struct npux_chunk *c = leader; c != NULL; c = c->packed)
+        npux_engine_fail_op(e, c->op, stream_id, err);
 }
 
 static bool uncount_capture(struct npux_request *request)
@@ -131,14 +140,29 @@ void npux_engine_retire(struct npux_engine *e, struct npux_op *op, struct npux_r
 
 void npux_engine_retire_chunk(struct npux_engine *e, struct npux_chunk *chunk, struct npux_ringer *ringer)
 {
-    struct npux_op *op = chunk->op;
-
     if (chunk->stage != NULL)
         npux_block_unref(chunk->stage);
     chunk->stage = NULL;
-    if (chunk->heap)
-        free(chunk);
-    npux_engine_retire(e, op, ringer);
+    while (chunk != NULL) {
+        struct npux_chunk *following = chunk->packed; /* a chunk may go with its op */
+        struct npux_op *op = chunk->op;
+        if (chunk->heap)
+            free(chunk);
+        npux_engine_retire(e, op, ringer);
+        chunk = following;
+    }
+}
+
+void npux_engine_refuse_op(struct npux_engine *e, struct npux_op *op, const struct npux_err *err,
+                           struct npux_ringer *ringer)
+{
+    if (npux_op_leads_pack(op)) {
+        npux_engine_fail_chunk(e, &op->chunk0, -1, err);
+        npux_engine_retire_chunk(e, &op->chunk0, ringer);
+    } else {
+        npux_engine_fail_op(e, op, -1, err);
+        npux_engine_retire(e, op, ringer);
+    }
 }
 
 static void push_ready(struct npux_engine *e, struct npux_op *op, struct npux_chunk *chunks)
@@ -188,11 +212,66 @@ static void start_op(struct npux_engine *e, struct npux_op *op, struct npux_ring
             err = e->death;
         else
             npux_fail(&err, -ESHUTDOWN, "close", "the scheduler was closed before this transfer started");
-        npux_engine_fail_op(e, op, -1, &err);
-        npux_engine_retire(e, op, ringer);
+        npux_engine_refuse_op(e, op, &err, ringer);
     } else if (!to_stager) {
         npux_engine_plan(e, op, ringer);
     }
+}
+
+static void stage_filled(struct npux_engine *e, struct npux_chunk *leader, struct npux_ringer *ringer)
+{
+    for (struct npux_chunk *c = leader; c != NULL; c = c->packed)
+        npux_engine_captured(c->op, ringer);
+    push_ready(e, leader->op, leader); /* takes over the one count of n_chunks_left of each */
+}
+
+void npux_engine_stage_pack(struct npux_engine *e, struct npux_op *leader, struct npux_block *device,
+                            struct npux_block *stage, struct npux_ringer *ringer)
+{
+    struct npux_chunk *chunk = npux_pack_fill(leader, device, stage);
+
+    if (chunk != NULL)
+        stage_filled(e, chunk, ringer);
+    else
+        npux_engine_unpack(e, leader);
+}
+
+void npux_engine_unpack(struct npux_engine *e, struct npux_op *leader)
+{
+    struct npux_op *op = npux_pack_undo(leader);
+
+    pthread_mutex_lock(&e->sched.mu);
+    while (op != NULL) {
+        struct npux_op *following = op->next;
+        npux_sched_push_stager_locked(&e->sched, op);
+        op = following;
+    }
+    pthread_mutex_unlock(&e->sched.mu);
+}
+
+/* Puts what was collected on its way: filled here if it is little and all memory is at hand, else by the
+ * stager. */
+static void start_pack(struct npux_engine *e, struct npux_packing *p, struct npux_ringer *ringer)
+{
+    struct npux_op *leader = p->first;
+    struct npux_block *device, *stage = NULL;
+
+    if (leader == NULL)
+        return;
+    if (p->nbytes <= e->opts.inline_nbytes) {
+        device = npux_arena_try_get(e->device_arena, p->nbytes);
+        if (device != NULL)
+            stage = npux_arena_try_get(e->staging_arena[NPUX_H2D], p->nbytes);
+        if (stage != NULL) {
+            npux_engine_stage_pack(e, leader, device, stage, ringer);
+            memset(p, 0, sizeof(*p));
+            return;
+        }
+        if (device != NULL)
+            npux_block_unref(device);
+    }
+    memset(p, 0, sizeof(*p));
+    start_op(e, leader, ringer);
 }
 
 /* Small and with all memory at hand: the caller's thread fills the staging block, nobody is woken for it. */
@@ -229,7 +308,8 @@ static void prepare_op(struct npux_engine *e, struct npux_op *op)
     op->path = op->pinned != NULL ? NPUX_DIRECT : NPUX_STAGED;
     if (op->device == NULL) {
         op->fresh = true;
-        op->device = npux_arena_try_get(e->device_arena, op->host.nbytes);
+        if (op->request->n_ops == 1) /* else it may become a piece of a pack */
+            op->device = npux_arena_try_get(e->device_arena, op->host.nbytes);
     }
 }
 
@@ -260,6 +340,7 @@ int npux_engine_submit(struct npux_engine *e, struct npux_request *request, bool
                        struct npux_err *err)
 {
     struct npux_ringer ringer = {0};
+    struct npux_packing packing = {0};
     int rc;
 
     if (request->n_ops == 0)
@@ -294,11 +375,21 @@ int npux_engine_submit(struct npux_engine *e, struct npux_request *request, bool
         struct npux_op *op = &request->ops[i];
         if (!op->starts_now)
             continue;
-        if (op->path == NPUX_NOTHING)
+        if (op->path == NPUX_NOTHING) {
             npux_engine_retire(e, op, &ringer);
-        else if (!stage_inline(e, op, &ringer))
+            continue;
+        }
+        if (request->n_ops > 1) {
+            if (npux_packing_add(&packing, op))
+                continue;
+            start_pack(e, &packing, &ringer);
+            if (npux_packing_add(&packing, op))
+                continue;
+        }
+        if (!stage_inline(e, op, &ringer))
             start_op(e, op, &ringer);
     }
+    start_pack(e, &packing, &ringer);
     *captured = uncount_capture(request);
     npux_ringer_flush(&ringer);
     npux_engine_leave(e);
@@ -316,13 +407,12 @@ void npux_engine_fail_queued(struct npux_engine *e, const struct npux_err *cause
     while (ops != NULL) {
         struct npux_op *op = ops;
         ops = op->next;
-        npux_engine_fail_op(e, op, -1, cause);
-        npux_engine_retire(e, op, ringer);
+        npux_engine_refuse_op(e, op, cause, ringer);
     }
     while (chunks != NULL) {
         struct npux_chunk *chunk = chunks;
         chunks = chunk->next;
-        npux_engine_fail_op(e, chunk->op, -1, cause);
+        npux_engine_fail_chunk(e, chunk, -1, cause);
         npux_engine_retire_chunk(e, chunk, ringer);
     }
 }
