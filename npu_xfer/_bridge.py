@@ -30,7 +30,7 @@ class Bridge:
     """A port and the loop that listens to it."""
 
     def __init__(self) -> None:
-        self.port = _native.Port()
+        self.port = _native.Port(has_turns=True)
         self._news: list[tuple[Any, Any, bool]] = []  # reaped, perhaps not settled: an interrupt came between
 
     def reap(self) -> None:

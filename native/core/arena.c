@@ -401,11 +401,6 @@ void npux_arena_interrupt(struct npux_arena *arena)
     pthread_mutex_unlock(&arena->mu);
 }
 
-void npux_block_ref(struct npux_block *block)
-{
-    atomic_fetch_add_explicit(&block->refs, 1, memory_order_relaxed);
-}
-
 /* The span has no block out any more (mu held): keeps it for the next, or returns true: unmap and free it. */
 static bool idle_locked(struct npux_arena *arena, struct npux_span *span)
 {
@@ -438,22 +433,6 @@ static bool put_locked(struct npux_arena *arena, struct npux_block *block)
     arena->returns++;
     pthread_cond_broadcast(&arena->returned_cv);
     return span->n_out == 0 && idle_locked(arena, span);
-}
-
-struct npux_block *npux_block_divide(struct npux_block *block, uint32_t n)
-{
-    struct npux_block *pieces = calloc(n, sizeof(*pieces));
-
-    if (pieces == NULL)
-        return NULL;
-    for (uint32_t i = 0; i < n; i++) {
-        pieces[i].span = block->span;
-        pieces[i].whole = block;
-        atomic_init(&pieces[i].refs, 1);
-    }
-    block->pieces = pieces;
-    atomic_store_explicit(&block->refs, n, memory_order_relaxed);
-    return pieces;
 }
 
 void npux_block_unref(struct npux_block *block)

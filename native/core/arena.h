@@ -100,6 +100,8 @@ void npux_block_unref(struct npux_block *block);
  * with address and nbytes for the caller to set. The block goes back when the last piece does. NULL, and
  * nothing has changed, when memory is out. */
 struct npux_block *npux_block_divide(struct npux_block *block, uint32_t n);
+/* The last n_unused pieces will never be used; at least one is in use. */
+void npux_block_trim(struct npux_block *block, uint32_t n_unused);
 enum npux_side npux_block_side(const struct npux_block *block);
 /* The arena that made it; only to be compared, for it may be closed. */
 const struct npux_arena *npux_block_arena(const struct npux_block *block);

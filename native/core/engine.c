@@ -257,6 +257,7 @@ static bool drain(struct npux_engine *e, uint64_t timeout_ns)
     struct timespec deadline = npux_timespec(npux_now_ns() + timeout_ns);
     bool drained;
 
+    npux_engine_flush(e); /* the loop that should do it may be gone */
     pthread_mutex_lock(&s->mu);
     e->closing = true;
     while (s->n_pending > 0)

@@ -125,6 +125,10 @@ void npux_engine_stage_pack(struct npux_engine *e, struct npux_op *leader, struc
                             struct npux_block *stage, struct npux_ringer *ringer);
 /* Sends the ops of a pack that there is no memory for to the stager one by one. */
 void npux_engine_unpack(struct npux_engine *e, struct npux_op *leader);
+/* Puts an admitted op on its way: to the stager if bytes or device memory must come first; else to a lane. */
+void npux_engine_start_op(struct npux_engine *e, struct npux_op *op, struct npux_ringer *ringer);
+/* The turn of a loop is over: what was deferred in it starts. */
+void npux_engine_flush(struct npux_engine *e);
 /* Cuts the whole op into chunks without staging memory and makes them ready. */
 void npux_engine_plan(struct npux_engine *e, struct npux_op *op, struct npux_ringer *ringer);
 /* Counts a call out that was counted into n_inside. */

@@ -86,6 +86,8 @@ struct npux_request {
 
 /* A zeroed request with room for n_ops, holding a reference to the port; NULL when memory is out. */
 struct npux_request *npux_request_new(struct npux_port *port, uint32_t n_ops);
+/* Counts one source as free again; true: it was the last one. */
+bool npux_request_uncount_capture(struct npux_request *request);
 /* Gives back every block and layout. The layer above has released request->user. */
 void npux_request_free(struct npux_request *request);
 

@@ -6,22 +6,27 @@
 static const size_t MAX_PIECE_NBYTES = (size_t)128 << 10;
 /* Large enough that the cost of a copy disappears, small enough that staging and copying overlap. */
 static const size_t MAX_PACK_NBYTES = (size_t)1 << 20;
-enum { MAX_MERGED = 1024 };
+enum { MANY = 256 };
 
 /* A piece of a divided allocation: ALIGN_UP(len, 32) + 32 bytes (aclrtMalloc, CANN 9.1 docs); each starts at
  * a multiple of 64. */
-static size_t slot_of(size_t nbytes)
+size_t npux_pack_slot(size_t nbytes)
 {
     size_t padded = (nbytes + 31) / 32 * 32 + 32;
     return (padded + 63) / 64 * 64;
 }
 
+bool npux_may_pack(const struct npux_op *op)
+{
+    return op->fresh && op->device == NULL && op->path == NPUX_STAGED && op->direction == NPUX_H2D &&
+           op->host.nbytes <= MAX_PIECE_NBYTES;
+}
+
 bool npux_packing_add(struct npux_packing *p, struct npux_op *op)
 {
-    size_t slot = slot_of(op->host.nbytes);
+    size_t slot = npux_pack_slot(op->host.nbytes);
 
-    if (!op->fresh || op->device != NULL || op->path != NPUX_STAGED || op->direction != NPUX_H2D ||
-        op->host.nbytes > MAX_PIECE_NBYTES || p->nbytes + slot > MAX_PACK_NBYTES)
+    if (!npux_may_pack(op) || p->nbytes + slot > MAX_PACK_NBYTES)
         return false;
     npux_chunk_new(op, 0, op->host.nbytes); /* chunk0, which is part of the op */
     op->chunk0.stage_offset = p->nbytes;
@@ -41,7 +46,7 @@ size_t npux_pack_nbytes(const struct npux_op *leader)
 
     while (last->packed != NULL)
         last = last->packed;
-    return last->stage_offset + slot_of(last->nbytes);
+    return last->stage_offset + npux_pack_slot(last->nbytes);
 }
 
 struct npux_chunk *npux_pack_fill(struct npux_op *leader, struct npux_block *device, struct npux_block *stage)
@@ -116,29 +121,46 @@ static bool follows(const struct npux_chunk *leader, const struct npux_chunk *la
     ptrdiff_t gap = device_start(next) - device_end(last);
 
     return next->op->device->whole == piece->whole && gap >= 0 && next->op->device_offset == 0 &&
-           next->op->device->address == piece->address + slot_of(piece->nbytes) &&
+           next->op->device->address == piece->address + npux_pack_slot(piece->nbytes) &&
            device_end(last) == piece->address + piece->nbytes &&
            (size_t)(device_end(next) - device_start(leader)) <= MAX_PACK_NBYTES;
 }
 
-struct npux_chunk *npux_pack_merge(struct npux_chunk *batch)
+/* Puts the chunks in the order of their device memory, unless they are. */
+static void sort(struct npux_chunk **chunks, size_t n)
 {
-    struct npux_chunk *sorted[MAX_MERGED];
+    for (size_t i = 1; i < n; i++)
+        if (by_device_address(&chunks[i - 1], &chunks[i]) > 0) {
+            qsort(chunks, n, sizeof(chunks[0]), by_device_address);
+            return;
+        }
+}
+
+struct npux_chunk *npux_pack_merge(struct npux_chunk *chunks)
+{
+    struct npux_chunk *few[MANY], **sorted = few;
     struct npux_chunk *first = NULL, **end = &first;
     struct npux_chunk *leader = NULL, *last = NULL;
     size_t n = 0;
 
-    while (batch != NULL) {
-        struct npux_chunk *chunk = batch;
-        batch = chunk->next;
-        if (n < MAX_MERGED && may_merge(chunk)) {
+    for (struct npux_chunk *c = chunks; c != NULL; c = c->next)
+        n += may_merge(c);
+    if (n < 2)
+        return chunks;
+    if (n > MANY && (sorted = malloc(n * sizeof(struct npux_chunk *))) == NULL)
+        return chunks;
+    n = 0;
+    while (chunks != NULL) {
+        struct npux_chunk *chunk = chunks;
+        chunks = chunk->next;
+        if (may_merge(chunk)) {
             sorted[n++] = chunk;
         } else {
             *end = chunk;
             end = &chunk->next;
         }
     }
-    qsort(sorted, n, sizeof(sorted[0]), by_device_address);
+    sort(sorted, n);
     for (size_t i = 0; i < n; i++) {
         struct npux_chunk *chunk = sorted[i];
         if (leader != NULL && follows(leader, last, chunk)) {
@@ -153,6 +175,8 @@ struct npux_chunk *npux_pack_merge(struct npux_chunk *batch)
         last = chunk;
     }
     *end = NULL;
+    if (sorted != few)
+        free(sorted);
     return first;
 }
 

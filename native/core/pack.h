@@ -10,7 +10,8 @@
  * it holds the staging block and stands for all of them in the queues and on the stream. All of them share
  * its fate.
  *
- * Threads: plan and fill: the submitting thread or a staging thread; merge: a lane.
+ * Threads: plan and fill: the submitting thread or a staging thread; merge: the submitting thread, or a lane
+ *          for what came from several requests.
  * Locks:   none held while bytes are copied.
  * Owns:    nothing; the chunks are parts of their ops.
  * Invariant: only ops that have been admitted are packed, and each of them holds one count of n_chunks_left.
@@ -30,6 +31,11 @@ struct npux_packing {
 /* Adds an op to the pack if it is small, goes to new device memory, and there is room. */
 bool npux_packing_add(struct npux_packing *p, struct npux_op *op);
 
+/* Small enough to be packed, and bound for new device memory. */
+bool npux_may_pack(const struct npux_op *op);
+/* What an array of so many bytes takes of a device block with others. */
+size_t npux_pack_slot(size_t nbytes);
+
 /* Room that the pack of this leader needs, in device and in staging memory. */
 size_t npux_pack_nbytes(const struct npux_op *leader);
 /* Divides the device block among the ops of a pack and fills the staging block; takes over one reference to
@@ -39,9 +45,8 @@ struct npux_chunk *npux_pack_fill(struct npux_op *leader, struct npux_block *dev
 /* The pack is no more: its ops, linked by next, are to be started one by one. */
 struct npux_op *npux_pack_undo(struct npux_op *leader);
 
-/* Joins the chunks of a batch to the host whose device memory lies side by side; returns what is left of it.
- */
-struct npux_chunk *npux_pack_merge(struct npux_chunk *batch);
+/* Joins those chunks of a list, linked by next, that go to the host from device memory side by side. */
+struct npux_chunk *npux_pack_merge(struct npux_chunk *chunks);
 
 /* What arrived in staging memory goes to the arrays of the user. */
 void npux_chunk_write_out(const struct npux_chunk *leader);

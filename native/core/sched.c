@@ -70,8 +70,25 @@ static void wake_lanes(struct npux_sched *s, enum npux_direction direction)
     }
 }
 
+void npux_sched_wake_locked(struct npux_sched *s, enum npux_direction direction)
+{
+    wake_lanes(s, direction);
+}
+
+bool npux_sched_is_idle_locked(const struct npux_sched *s, enum npux_direction direction)
+{
+    return s->ready[direction].n == 0 && s->n_idle[direction] == s->n_lanes;
+}
+
 void npux_sched_push_ready_locked(struct npux_sched *s, enum npux_direction direction,
                                   struct npux_chunk *chunks)
+{
+    npux_sched_append_ready_locked(s, direction, chunks);
+    wake_lanes(s, direction);
+}
+
+void npux_sched_append_ready_locked(struct npux_sched *s, enum npux_direction direction,
+                                    struct npux_chunk *chunks)
 {
     struct npux_chunk_queue *q = &s->ready[direction];
 
@@ -85,9 +102,8 @@ void npux_sched_push_ready_locked(struct npux_sched *s, enum npux_direction dire
             q->tail->next = chunk;
         q->tail = chunk;
         q->n++;
-        q->nbytes += chunk->nbytes;
+        q->nbytes += chunk->copy_nbytes;
     }
-    wake_lanes(s, direction);
 }
 
 void npux_sched_push_back(struct npux_sched *s, enum npux_direction direction, struct npux_chunk *chunks)
@@ -99,7 +115,7 @@ void npux_sched_push_back(struct npux_sched *s, enum npux_direction direction, s
     for (struct npux_chunk *c = chunks; c != NULL; c = c->next) {
         last = c;
         q->n++;
-        q->nbytes += c->nbytes;
+        q->nbytes += c->copy_nbytes;
     }
     if (last != NULL) {
         last->next = q->head;
@@ -118,6 +134,14 @@ static size_t share_of(const struct npux_sched *s, const struct npux_chunk_queue
     return share > MAX_BATCH_NBYTES ? MAX_BATCH_NBYTES : share;
 }
 
+/* What this turn of a loop has packed so far is taken when nothing else is left. */
+static bool has_ready(struct npux_sched *s, enum npux_direction direction)
+{
+    if (s->ready[direction].n == 0 && direction == NPUX_H2D)
+        npux_sched_append_ready_locked(s, direction, npux_open_pack_close_locked(&s->turn));
+    return s->ready[direction].n != 0;
+}
+
 struct npux_chunk *npux_sched_take_ready(struct npux_sched *s, enum npux_direction direction)
 {
     struct npux_chunk_queue *q = &s->ready[direction];
@@ -125,7 +149,7 @@ struct npux_chunk *npux_sched_take_ready(struct npux_sched *s, enum npux_directi
     size_t share, nbytes = 0, n = 0;
 
     pthread_mutex_lock(&s->mu);
-    while (q->n == 0 && !s->stop) {
+    while (!has_ready(s, direction) && !s->stop) {
         s->n_idle[direction]++;
         pthread_cond_wait(&s->ready_cv[direction], &s->mu);
         s->n_idle[direction]--;
@@ -135,9 +159,9 @@ struct npux_chunk *npux_sched_take_ready(struct npux_sched *s, enum npux_directi
     share = share_of(s, q);
     first = q->head;
     for (struct npux_chunk *c = first; c != NULL && n < MAX_BATCH_CHUNKS; c = c->next) {
-        if (n > 0 && nbytes + c->nbytes > share)
+        if (n > 0 && nbytes + c->copy_nbytes > share)
             break;
-        nbytes += c->nbytes;
+        nbytes += c->copy_nbytes;
         n++;
         last = c;
     }
@@ -156,6 +180,7 @@ void npux_sched_purge_locked(struct npux_sched *s, struct npux_op **ops, struct 
 {
     struct npux_chunk **end = chunks;
 
+    npux_sched_append_ready_locked(s, NPUX_H2D, npux_open_pack_close_locked(&s->turn));
     *ops = s->stager_head;
     s->stager_head = NULL;
     *chunks = NULL;

@@ -13,6 +13,7 @@
 
 #include "core/op.h"
 #include "core/order.h"
+#include "core/turn.h"
 
 struct npux_chunk_queue {
     struct npux_chunk *head, *tail;
@@ -34,6 +35,7 @@ struct npux_sched {
     pthread_cond_t stager_cv;
     pthread_cond_t drained_cv; /* n_pending became 0 */
     struct npux_chunk_queue ready[NPUX_N_DIRECTIONS];
+    struct npux_turn turn;
     struct npux_order order;
     struct npux_op *stager_head, *stager_tail;
     struct npux_request *live; /* requests without DONE */
@@ -52,7 +54,14 @@ void npux_sched_push_stager_locked(struct npux_sched *s, struct npux_op *op);
 /* The next op to stage, or NULL when the scheduler stops. */
 struct npux_op *npux_sched_take_stager(struct npux_sched *s);
 
-/* Appends a list of chunks (linked by next) and wakes as many lanes as it is worth. */
+/* Appends a list of chunks, linked by next; lanes that sleep are not woken for them. */
+void npux_sched_append_ready_locked(struct npux_sched *s, enum npux_direction direction,
+                                    struct npux_chunk *chunks);
+/* Wakes as many lanes as it is worth. */
+void npux_sched_wake_locked(struct npux_sched *s, enum npux_direction direction);
+/* No lane of this direction has anything to do. */
+bool npux_sched_is_idle_locked(const struct npux_sched *s, enum npux_direction direction);
+/* Both: appends and wakes. */
 void npux_sched_push_ready_locked(struct npux_sched *s, enum npux_direction direction,
                                   struct npux_chunk *chunks);
 /* Puts chunks that a lane could not start back to the front, in order. */

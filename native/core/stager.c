@@ -85,6 +85,7 @@ static void stage_pack(struct npux_engine *e, struct npux_op *leader, struct npu
 static void step(struct npux_engine *e, struct npux_op *op, struct npux_ringer *ringer)
 {
     struct npux_err err;
+    bool may_pack;
 
     if (atomic_load(&op->failed)) {
         npux_engine_retire(e, op, ringer);
@@ -102,10 +103,13 @@ static void step(struct npux_engine *e, struct npux_op *op, struct npux_ringer *
         stage_pack(e, op, ringer);
         return;
     }
+    may_pack = op->request->port->has_turns && npux_may_pack(op);
     if (op->device == NULL && npux_arena_get(e->device_arena, op->host.nbytes, &op->device, &err) != 0) {
         give_up(e, op, &err, ringer);
         return;
     }
+    if (may_pack) /* after it has its own, or that would take what is warmed */
+        npux_open_pack_warm(e);
     if (op->path == NPUX_DIRECT) {
         npux_engine_plan(e, op, ringer);
     } else if (stage_chunk(e, op, ringer)) {

@@ -1,10 +1,8 @@
-/* transfer.c - the life of an op between submit and done; declared in engine.h. */
+/* transfer.c - the life of an op between submit (submit.c) and done; declared in engine.h. */
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "core/engine.h"
-#include "core/pack.h"
 
 /* Direct copies are cut so that others get a turn and one ACL call is one task (the runtime cuts at 64 MiB).
  */
@@ -54,7 +52,7 @@ void npux_engine_fail_chunk(struct npux_engine *e, const struct npux_chunk *lead
         npux_engine_fail_op(e, c->op, stream_id, err);
 }
 
-static bool uncount_capture(struct npux_request *request)
+bool npux_request_uncount_capture(struct npux_request *request)
 {
     /* Release: the reads of the source are over. Acquire: for whoever tells the user so. */
     return atomic_fetch_sub_explicit(&request->n_uncaptured, 1, memory_order_acq_rel) == 1;
@@ -67,11 +65,9 @@ void npux_engine_captured(struct npux_op *op, struct npux_ringer *ringer)
     if (op->captured)
         return;
     op->captured = true;
-    if (uncount_capture(request))
+    if (npux_request_uncount_capture(request))
         notify(ringer, request->port, &request->captured_note);
 }
-
-static void start_op(struct npux_engine *e, struct npux_op *op, struct npux_ringer *ringer);
 
 /* Counts an op out of its request (sched->mu held). True: it was the last, and the user is to be told. */
 static bool finish_request_locked(struct npux_engine *e, struct npux_request *request)
@@ -95,13 +91,13 @@ static void start_ops(struct npux_engine *e, struct npux_op *ops, struct npux_ri
         ringer->started_tail->next = ops;
     for (; ops != NULL; ops = ops->next)
         ringer->started_tail = ops;
-    if (ringer->starting) /* called by start_op below */
+    if (ringer->starting) /* called by npux_engine_start_op below */
         return;
     ringer->starting = true;
     while (ringer->started != NULL) {
         struct npux_op *op = ringer->started;
         ringer->started = op->next;
-        start_op(e, op, ringer);
+        npux_engine_start_op(e, op, ringer);
     }
     ringer->starting = false;
 }
@@ -195,8 +191,7 @@ void npux_engine_plan(struct npux_engine *e, struct npux_op *op, struct npux_rin
     npux_engine_retire(e, op, ringer);
 }
 
-/* Puts an admitted op on its way: to the stager if bytes or device memory must come first; else to a lane. */
-static void start_op(struct npux_engine *e, struct npux_op *op, struct npux_ringer *ringer)
+void npux_engine_start_op(struct npux_engine *e, struct npux_op *op, struct npux_ringer *ringer)
 {
     bool to_stager = op->direction == NPUX_H2D && (op->path == NPUX_STAGED || op->device == NULL);
     bool refused;
@@ -216,184 +211,6 @@ static void start_op(struct npux_engine *e, struct npux_op *op, struct npux_ring
     } else if (!to_stager) {
         npux_engine_plan(e, op, ringer);
     }
-}
-
-static void stage_filled(struct npux_engine *e, struct npux_chunk *leader, struct npux_ringer *ringer)
-{
-    for (struct npux_chunk *c = leader; c != NULL; c = c->packed)
-        npux_engine_captured(c->op, ringer);
-    push_ready(e, leader->op, leader); /* takes over the one count of n_chunks_left of each */
-}
-
-void npux_engine_stage_pack(struct npux_engine *e, struct npux_op *leader, struct npux_block *device,
-                            struct npux_block *stage, struct npux_ringer *ringer)
-{
-    struct npux_chunk *chunk = npux_pack_fill(leader, device, stage);
-
-    if (chunk != NULL)
-        stage_filled(e, chunk, ringer);
-    else
-        npux_engine_unpack(e, leader);
-}
-
-void npux_engine_unpack(struct npux_engine *e, struct npux_op *leader)
-{
-    struct npux_op *op = npux_pack_undo(leader);
-
-    pthread_mutex_lock(&e->sched.mu);
-    while (op != NULL) {
-        struct npux_op *following = op->next;
-        npux_sched_push_stager_locked(&e->sched, op);
-        op = following;
-    }
-    pthread_mutex_unlock(&e->sched.mu);
-}
-
-/* Puts what was collected on its way: filled here if it is little and all memory is at hand, else by the
- * stager. */
-static void start_pack(struct npux_engine *e, struct npux_packing *p, struct npux_ringer *ringer)
-{
-    struct npux_op *leader = p->first;
-    struct npux_block *device, *stage = NULL;
-
-    if (leader == NULL)
-        return;
-    if (p->nbytes <= e->opts.inline_nbytes) {
-        device = npux_arena_try_get(e->device_arena, p->nbytes);
-        if (device != NULL)
-            stage = npux_arena_try_get(e->staging_arena[NPUX_H2D], p->nbytes);
-        if (stage != NULL) {
-            npux_engine_stage_pack(e, leader, device, stage, ringer);
-            memset(p, 0, sizeof(*p));
-            return;
-        }
-        if (device != NULL)
-            npux_block_unref(device);
-    }
-    memset(p, 0, sizeof(*p));
-    start_op(e, leader, ringer);
-}
-
-/* Small and with all memory at hand: the caller's thread fills the staging block, nobody is woken for it. */
-static bool stage_inline(struct npux_engine *e, struct npux_op *op, struct npux_ringer *ringer)
-{
-    struct npux_block *stage;
-    struct npux_chunk *chunk;
-
-    if (op->direction != NPUX_H2D || op->path != NPUX_STAGED || op->device == NULL ||
-        op->host.nbytes > e->opts.inline_nbytes)
-        return false;
-    stage = npux_arena_try_get(e->staging_arena[NPUX_H2D], op->host.nbytes);
-    if (stage == NULL)
-        return false;
-    npux_host_read(&op->host, 0, stage->address, op->host.nbytes);
-    chunk = npux_chunk_new(op, 0, op->host.nbytes);
-    chunk->stage = stage;
-    npux_engine_captured(op, ringer);
-    push_ready(e, op, chunk); /* takes over the one count of n_chunks_left */
-    return true;
-}
-
-/* Path and memory of an op, before any lock. */
-static void prepare_op(struct npux_engine *e, struct npux_op *op)
-{
-    if (op->host.nbytes == 0) {
-        op->path = NPUX_NOTHING;
-        op->fresh = true;
-        return;
-    }
-    npux_host_bounds(&op->host, &op->host_low, &op->host_high);
-    if (op->host.nd == NULL)
-        op->pinned = npux_arena_find(e->pinned_arena, op->host.base, op->host.nbytes);
-    op->path = op->pinned != NULL ? NPUX_DIRECT : NPUX_STAGED;
-    if (op->device == NULL) {
-        op->fresh = true;
-        if (op->request->n_ops == 1) /* else it may become a piece of a pack */
-            op->device = npux_arena_try_get(e->device_arena, op->host.nbytes);
-    }
-}
-
-/* Who waits for a block is known, under its sched->mu, to the engine that made it. */
-static int refuse_foreign(const struct npux_engine *e, const struct npux_request *request,
-                          struct npux_err *err)
-{
-    for (uint32_t i = 0; i < request->n_ops; i++) {
-        const struct npux_block *block = request->ops[i].device;
-        if (block != NULL && npux_block_arena(block) != e->device_arena)
-            return npux_fail(err, -EXDEV, "submit", "the device memory belongs to another scheduler");
-    }
-    return 0;
-}
-
-static int refuse_locked(const struct npux_engine *e, struct npux_err *err)
-{
-    if (e->dead) {
-        *err = e->death;
-        return err->status = -EOWNERDEAD;
-    }
-    if (e->closing)
-        return npux_fail(err, -ESHUTDOWN, "submit", "the scheduler is closed");
-    return 0;
-}
-
-int npux_engine_submit(struct npux_engine *e, struct npux_request *request, bool *captured,
-                       struct npux_err *err)
-{
-    struct npux_ringer ringer = {0};
-    struct npux_packing packing = {0};
-    int rc;
-
-    if (request->n_ops == 0)
-        return npux_fail(err, -EINVAL, "submit", "a request without transfers has no end to wait for");
-    pthread_mutex_lock(&e->sched.mu);
-    rc = refuse_locked(e, err);
-    if (rc == 0)
-        rc = refuse_foreign(e, request, err);
-    if (rc == 0)
-        e->n_inside++; /* close waits for us before it takes the arenas away */
-    pthread_mutex_unlock(&e->sched.mu);
-    if (rc != 0)
-        return rc;
-    for (uint32_t i = 0; i < request->n_ops; i++)
-        prepare_op(e, &request->ops[i]);
-    pthread_mutex_lock(&e->sched.mu);
-    rc = refuse_locked(e, err);
-    if (rc == 0) {
-        e->sched.n_pending += request->n_ops;
-        npux_sched_live_add_locked(&e->sched, request);
-        for (uint32_t i = 0; i < request->n_ops; i++)
-            request->ops[i].starts_now = npux_order_admit_locked(&e->sched.order, &request->ops[i]);
-    }
-    pthread_mutex_unlock(&e->sched.mu);
-    if (rc != 0) {
-        npux_engine_leave(e);
-        return rc;
-    }
-    /* From here on an op may finish at any time; the request stays, because submit holds one capture count
-     * and nobody frees it before the user's thread, which is this one, drains the port. */
-    for (uint32_t i = 0; i < request->n_ops; i++) {
-        struct npux_op *op = &request->ops[i];
-        if (!op->starts_now)
-            continue;
-        if (op->path == NPUX_NOTHING) {
-            npux_engine_retire(e, op, &ringer);
-            continue;
-        }
-        if (request->n_ops > 1) {
-            if (npux_packing_add(&packing, op))
-                continue;
-            start_pack(e, &packing, &ringer);
-            if (npux_packing_add(&packing, op))
-                continue;
-        }
-        if (!stage_inline(e, op, &ringer))
-            start_op(e, op, &ringer);
-    }
-    start_pack(e, &packing, &ringer);
-    *captured = uncount_capture(request);
-    npux_ringer_flush(&ringer);
-    npux_engine_leave(e);
-    return 0;
 }
 
 void npux_engine_fail_queued(struct npux_engine *e, const struct npux_err *cause, struct npux_ringer *ringer)

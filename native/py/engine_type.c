@@ -46,6 +46,11 @@ static struct npux_engine *engine_get(PyObject *object)
     return self->engine;
 }
 
+void npux_py_engine_flush(PyObject *object)
+{
+    npux_engine_flush(((struct engine_object *)object)->engine);
+}
+
 /* Where ACL was first opened: how many forks after the import. ACL cannot work in a child of that process. */
 static int opened_forks = -1;
 

@@ -83,7 +83,7 @@ static struct npux_chunk *chunk(size_t nbytes, size_t offset)
 {
     struct npux_chunk *c = calloc(1, sizeof(*c));
     CHECK(c != NULL);
-    c->nbytes = nbytes;
+    c->nbytes = c->copy_nbytes = nbytes;
     c->offset = offset;
     return c;
 }
