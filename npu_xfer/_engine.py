@@ -113,6 +113,7 @@ class Core:
             settings.inline_bytes,
             settings.result_cache,
             settings.n_lanes,
+            settings.spin_us * 1000,
         )
         _say_simulated(self)
         _open_cores.add(self)

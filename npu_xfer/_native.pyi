@@ -28,6 +28,7 @@ class Engine:
         inline_nbytes: int,
         result_nbytes: int,
         n_lanes: int,
+        spin_ns: int,
     ) -> Engine: ...
     @property
     def pending(self) -> int: ...
@@ -36,10 +37,24 @@ class Engine:
     @property
     def faults_known(self) -> bool: ...
     def submit(
-        self, port: Port, handle: object, direction: int, array: Any, block: Block | None, offset: int, /
+        self,
+        port: Port,
+        handle: object,
+        direction: int,
+        array: Any,
+        block: Block | None,
+        offset: int,
+        priority: int,
+        /,
     ) -> bool: ...
     def submit_many(
-        self, port: Port, handle: object, direction: int, items: list[tuple[Any, Block | None, int]], /
+        self,
+        port: Port,
+        handle: object,
+        direction: int,
+        items: list[tuple[Any, Block | None, int]],
+        priority: int,
+        /,
     ) -> bool: ...
     def pinned(self, nbytes: int, /) -> Block: ...
     def result(self, nbytes: int, /) -> Block: ...

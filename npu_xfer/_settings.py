@@ -129,6 +129,10 @@ class Settings:
     n_lanes: int = 3
     """NPU_XFER_LANES: streams per direction and device."""
 
+    spin_us: int = 50
+    """NPU_XFER_SPIN: microseconds for which a stream's thread that has run out of work looks for more before
+    it sleeps; 0 turns it off. At most one thread of a process does so (one for four cores)."""
+
     inline_bytes: int = 64 * KIB
     """NPU_XFER_INLINE: sources of at most this many bytes are captured on the calling thread."""
 
@@ -166,6 +170,12 @@ class Settings:
             n_lanes=_read(
                 environ, "NPU_XFER_LANES", functools.partial(_parse_count, least=1, most=32), default.n_lanes
             ),
+            spin_us=_read(
+                environ,
+                "NPU_XFER_SPIN",
+                functools.partial(_parse_count, least=0, most=10_000),
+                default.spin_us,
+            ),
             inline_bytes=_read(environ, "NPU_XFER_INLINE", parse_nbytes, default.inline_bytes),
             result_cache=_read(environ, "NPU_XFER_RESULTS", parse_nbytes, default.result_cache),
             cann_homes=tuple((name, environ[name]) for name in homes if environ.get(name)),
@@ -196,8 +206,9 @@ _LEAST = {
     "inline_bytes": 0,
     "result_cache": 0,
     "n_lanes": 1,
+    "spin_us": 0,
 }
-_MOST = {"n_lanes": 32}
+_MOST = {"n_lanes": 32, "spin_us": 10_000}
 
 
 def _argument(name: str, value: Any) -> Any:
@@ -206,7 +217,7 @@ def _argument(name: str, value: Any) -> Any:
             return _parse_library(os.fspath(value))
         except ValueError as error:
             raise ValueError(f"library={value!r} is not valid: {error}") from None
-    return whole_number(name, value, least=_LEAST[name], most=_MOST.get(name), size=name != "n_lanes")
+    return whole_number(name, value, least=_LEAST[name], most=_MOST.get(name), size=name not in _MOST)
 
 
 def whole_number(

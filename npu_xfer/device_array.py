@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
+from npu_xfer._types import Priority
 from npu_xfer.errors import ClosedError
 
 if TYPE_CHECKING:
@@ -110,7 +111,9 @@ class ArrayOnDevice:
 
 
 class _HostFace(Protocol):
-    def to_host(self, array: ArrayOnDevice, *, out: NDArray[Any] | None = ...) -> Awaitable[NDArray[Any]]: ...
+    def to_host(
+        self, array: ArrayOnDevice, *, out: NDArray[Any] | None = ..., priority: Priority = ...
+    ) -> Awaitable[NDArray[Any]]: ...
 
 
 class DeviceArray(ArrayOnDevice):
@@ -118,7 +121,9 @@ class DeviceArray(ArrayOnDevice):
 
     __slots__ = ()
 
-    async def to_host(self, *, out: NDArray[Any] | None = None) -> NDArray[Any]:
+    async def to_host(
+        self, *, out: NDArray[Any] | None = None, priority: Priority = Priority.NORMAL
+    ) -> NDArray[Any]:
         """A copy in host memory; see `Scheduler.to_host`."""
         face: _HostFace = self._owner
-        return await face.to_host(self, out=out)
+        return await face.to_host(self, out=out, priority=priority)

@@ -253,8 +253,9 @@ static struct npux_chunk *issue_batch(struct npux_lane *lane, struct npux_chunk 
     return first;
 }
 
-static void run_batch(struct npux_lane *lane, struct npux_chunk *batch)
+static void run_batch(struct npux_lane *lane, struct npux_chunk *batch, const struct npux_batch *taken)
 {
+    struct npux_sched *s = &lane->engine->sched;
     struct npux_ringer ringer = {0};
     bool drained;
     size_t n_issued;
@@ -264,14 +265,17 @@ static void run_batch(struct npux_lane *lane, struct npux_chunk *batch)
         batch = npux_pack_merge(batch);
     batch = issue_batch(lane, batch, &n_issued, &ringer);
     npux_ringer_flush(&ringer);
-    if (batch == NULL)
+    if (batch == NULL) {
+        npux_sched_batch_done(s, lane->direction, taken);
         return;
+    }
     count_copies(lane, n_issued, 0);
     code = drain_stream(lane, &drained);
     if (!drained) {
         give_up(lane, batch);
         return;
     }
+    npux_sched_batch_done(s, lane->direction, taken);
     if (code != ACL_SUCCESS) {
         settle_batch_failed(lane, batch, batch->next == NULL, code, &ringer);
     } else {
@@ -306,6 +310,7 @@ static void *lane_main(void *argument)
     struct npux_lane *lane = argument;
     struct npux_sched *s = &lane->engine->sched;
     struct npux_chunk *batch;
+    struct npux_batch taken;
 
     lane->open_status = open_stream(lane);
     pthread_mutex_lock(&s->mu);
@@ -314,8 +319,8 @@ static void *lane_main(void *argument)
     pthread_mutex_unlock(&s->mu);
     if (lane->open_status != 0)
         return NULL;
-    while (!atomic_load(&lane->stuck) && (batch = npux_sched_take_ready(s, lane->direction)) != NULL)
-        run_batch(lane, batch);
+    while (!atomic_load(&lane->stuck) && (batch = npux_sched_take_ready(s, lane->direction, &taken)) != NULL)
+        run_batch(lane, batch, &taken);
     if (!atomic_load(&lane->stuck))
         lane->teardown_code = lane->engine->acl->aclrtDestroyStream(lane->stream);
     return NULL;

@@ -26,11 +26,14 @@
 #include "core/port.h"
 
 enum npux_direction { NPUX_H2D = 0, NPUX_D2H = 1, NPUX_N_DIRECTIONS = 2 };
+/* Which of two that could go now goes first. ACL's own stream priority does nothing, so this is ours. */
+enum npux_priority { NPUX_LATENCY = 0, NPUX_NORMAL = 1, NPUX_BULK = 2, NPUX_N_PRIORITIES = 3 };
 enum npux_path { NPUX_DIRECT = 0, NPUX_STAGED = 1, NPUX_NOTHING = 2, NPUX_N_PATHS = 3 };
 
 struct npux_chunk {
     struct npux_chunk *next;
-    struct npux_chunk *packed; /* the next one that the same copy carries, of another op; see pack.h */
+    struct npux_chunk *following; /* of the same op: takes its turn when this one is taken, see sched.h */
+    struct npux_chunk *packed;    /* the next one that the same copy carries, of another op; see pack.h */
     struct npux_op *op;
     struct npux_block *stage; /* page-locked copy of the bytes, or NULL on the direct path */
     size_t offset;            /* in the op */
@@ -78,7 +81,8 @@ struct npux_request {
     struct npux_note done_note;
     atomic_uint n_uncaptured; /* ops whose source is still needed, plus one held by submit */
     atomic_uint n_ops_left;
-    bool abandoned; /* DONE was sent although a copy may still run: never freed, see npux_engine_close */
+    uint8_t priority; /* set before submit; NORMAL from the start */
+    bool abandoned;   /* DONE was sent although a copy may still run: never freed, see npux_engine_close */
     uint32_t n_ops;
     void *user; /* the layer above: its handle */
     struct npux_op ops[];

@@ -137,7 +137,7 @@ struct place {
 
 static bool is_deferred_locked(const struct npux_sched *s, const struct npux_op *op)
 {
-    return op->request->n_ops == 1 && op->request->port->has_turns &&
+    return op->request->n_ops == 1 && op->request->port->has_turns && op->request->priority == NPUX_NORMAL &&
            (s->turn.open[op->direction] || !npux_sched_is_idle_locked(s, (enum npux_direction)op->direction));
 }
 

@@ -4,10 +4,6 @@
 
 #include "core/engine.h"
 
-/* Direct copies are cut so that others get a turn and one ACL call is one task (the runtime cuts at 64 MiB).
- */
-static const size_t DIRECT_CHUNK_NBYTES = (size_t)16 << 20;
-
 void npux_ringer_flush(struct npux_ringer *ringer)
 {
     if (ringer->port == NULL)
@@ -170,7 +166,7 @@ static void push_ready(struct npux_engine *e, struct npux_op *op, struct npux_ch
 
 void npux_engine_plan(struct npux_engine *e, struct npux_op *op, struct npux_ringer *ringer)
 {
-    size_t step = op->path == NPUX_DIRECT ? DIRECT_CHUNK_NBYTES : e->opts.chunk_nbytes;
+    size_t step = e->opts.chunk_nbytes; /* so that others get a turn */
     struct npux_chunk *first = NULL, **end = &first;
     struct npux_err err;
 
@@ -184,7 +180,7 @@ void npux_engine_plan(struct npux_engine *e, struct npux_op *op, struct npux_rin
         }
         atomic_fetch_add_explicit(&op->n_chunks_left, 1, memory_order_relaxed);
         *end = chunk;
-        end = &chunk->next;
+        end = &chunk->following;
     }
     npux_engine_captured(op, ringer); /* the host memory is the destination, or borrowed */
     push_ready(e, op, first);

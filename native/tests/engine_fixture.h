@@ -171,7 +171,8 @@ static inline struct npux_engine_opts default_opts(void)
                                      .chunk_nbytes = 4 * MIB,
                                      .result_nbytes = 64 * MIB,
                                      .inline_nbytes = 64 * KIB,
-                                     .n_lanes = 2};
+                                     .n_lanes = 2,
+                                     .spin_ns = 20000};
 }
 
 static inline struct npux_engine *engine_open(const struct npux_engine_opts *opts)
