@@ -276,11 +276,11 @@ class Face(Generic[A]):
         result = outcome[0]
         if isinstance(result, BaseException):
             raise result
-        shape, dtype, out = spec
+        shape, dtype, nbytes, out = spec
         if out is not None:
             existing: A = out
             return existing
-        return self._array_type(self, self._device, result, shape, dtype)
+        return self._array_type(self, result, shape, dtype, nbytes)
 
     def _finish_download(self, outcome: tuple[Any, ...], spec: NDArray[Any]) -> NDArray[Any]:
         if isinstance(outcome[0], BaseException):
@@ -292,7 +292,7 @@ class Face(Generic[A]):
         results = [
             None
             if isinstance(result, BaseException)
-            else self._array_type(self, self._device, result, array.shape, array.dtype)
+            else self._array_type(self, result, array.shape, array.dtype, array.nbytes)
             for result, array in zip(outcome, arrays, strict=True)
         ]
         return _whole_or_raise(outcome, results, plan)

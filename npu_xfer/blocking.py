@@ -166,7 +166,7 @@ class BlockingScheduler(Face[BlockingDeviceArray]):
         self, array: NDArray[Any] | np.generic, out: BlockingDeviceArray | None, priority: int
     ) -> BlockingTransfer[BlockingDeviceArray]:
         source = as_source(array)
-        spec = (source.shape, source.dtype, out)
+        spec = (source.shape, source.dtype, source.nbytes, out)
         transfer: BlockingTransfer[BlockingDeviceArray] = BlockingTransfer(
             self._inbox(), self._finish_upload, spec
         )

@@ -9,12 +9,12 @@ import anyio
 import anyio.to_thread
 
 from npu_xfer._bridge import Bridge, open_bridge, run_to_end
-from npu_xfer._buffers import as_source
-from npu_xfer._face import Face, sources_of
+from npu_xfer._buffers import as_source, exportable, is_plain, prepare
+from npu_xfer._face import D2H, H2D, Face, sources_of
 from npu_xfer._types import Priority
 from npu_xfer.device_array import ArrayOnDevice, DeviceArray
 from npu_xfer.errors import ClosedError, TransferWarning, XferError
-from npu_xfer.transfer import Transfer
+from npu_xfer.transfer import Transfer, raise_taken
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
     from typing_extensions import Self
+
+    from npu_xfer import _native
 
 __all__ = ["Scheduler"]
 
@@ -45,6 +47,7 @@ class Scheduler(Face[DeviceArray]):
     _array_type = DeviceArray
     _opened_by = "async with"
     _bridge: Bridge | None = None
+    _native: _native.Engine  # there while there is a bridge
 
     async def __aenter__(self) -> Self:
         await self.open()
@@ -63,6 +66,7 @@ class Scheduler(Face[DeviceArray]):
         """
         try:
             await run_to_end(self._open_core)
+            self._native = self._opened().native
             self._bridge = open_bridge()
             await anyio.lowlevel.checkpoint_if_cancelled()
         except BaseException:
@@ -115,7 +119,7 @@ class Scheduler(Face[DeviceArray]):
     ) -> Transfer[DeviceArray]:
         bridge = self._loop()
         source = as_source(array)
-        spec = (source.shape, source.dtype, out)
+        spec = (source.shape, source.dtype, source.nbytes, out)
         transfer: Transfer[DeviceArray] = Transfer(bridge, self._finish_upload, spec)
         self._upload(bridge.port, transfer, source, out, priority)
         return transfer
@@ -152,7 +156,19 @@ class Scheduler(Face[DeviceArray]):
             TransferError: the copy failed; the bytes of `out` are undefined.
             ClosedError: the scheduler is closed.
         """
-        return await self._start_upload(array, out, priority)
+        bridge = self._bridge
+        if bridge is None or not bridge.is_here():
+            bridge = self._loop()
+        source, exported = (array, array) if is_plain(array) else prepare(array)
+        block, offset = (None, 0) if out is None else (self._device_target(out, source), out._offset)
+        call = bridge.new_call()
+        self._native.submit(bridge.port, call, H2D, exported, block, offset, priority)
+        outcome = await call
+        if type(outcome) is not tuple:
+            raise_taken(outcome)
+        if out is not None:
+            return out
+        return DeviceArray(self, outcome[0], source.shape, source.dtype, source.nbytes)
 
     async def submit_to_device(
         self,
@@ -196,7 +212,20 @@ class Scheduler(Face[DeviceArray]):
             TransferError: the copy failed.
             ClosedError: the scheduler is closed.
         """
-        return await self._start_download(array, out, priority)
+        bridge = self._bridge
+        if bridge is None or not bridge.is_here():
+            bridge = self._loop()
+        target = self._host_target(array, out)
+        result = target if out is None else out
+        block = array._block
+        if block is None:  # no bytes
+            return result
+        call = bridge.new_call()
+        self._native.submit(bridge.port, call, D2H, exportable(target), block, array._offset, priority)
+        outcome = await call
+        if type(outcome) is not tuple:
+            raise_taken(outcome)
+        return result
 
     async def submit_to_host(
         self, array: DeviceArray, *, out: NDArray[Any] | None = None, priority: Priority = Priority.NORMAL

@@ -33,6 +33,7 @@ struct npux_arena {
     struct npux_span *idle;               /* mapped, without blocks out */
     struct npux_span **sorted;            /* every mapped span, by address */
     size_t n_sorted, cap_sorted;
+    atomic_size_t n_mapped; /* n_sorted, for those who hold no lock */
     uint64_t returns;
     bool interrupted, closed;
     void (*on_gone)(void *context);
@@ -154,14 +155,14 @@ static bool sorted_add(struct npux_arena *arena, struct npux_span *span)
     at = sorted_after(arena, span->address);
     memmove(arena->sorted + at + 1, arena->sorted + at, (arena->n_sorted - at) * sizeof(*arena->sorted));
     arena->sorted[at] = span;
-    arena->n_sorted++;
+    atomic_store_explicit(&arena->n_mapped, ++arena->n_sorted, memory_order_relaxed);
     return true;
 }
 
 static void sorted_remove(struct npux_arena *arena, const struct npux_span *span)
 {
     size_t at = sorted_after(arena, span->address) - 1;
-    arena->n_sorted--;
+    atomic_store_explicit(&arena->n_mapped, --arena->n_sorted, memory_order_relaxed);
     memmove(arena->sorted + at, arena->sorted + at + 1, (arena->n_sorted - at) * sizeof(*arena->sorted));
 }
 
@@ -499,6 +500,9 @@ struct npux_block *npux_arena_find(struct npux_arena *arena, const void *address
     struct npux_block *found = NULL;
     size_t at;
 
+    /* Whoever holds a block of this arena has seen it counted, so zero means that the address is not his. */
+    if (atomic_load_explicit(&arena->n_mapped, memory_order_relaxed) == 0)
+        return NULL;
     pthread_mutex_lock(&arena->mu);
     at = arena->closed ? 0 : sorted_after(arena, address);
     if (at > 0) {

@@ -257,13 +257,15 @@ static bool drain(struct npux_engine *e, uint64_t timeout_ns)
     struct timespec deadline = npux_timespec(npux_now_ns() + timeout_ns);
     bool drained;
 
-    npux_engine_flush(e); /* the loop that should do it may be gone */
     pthread_mutex_lock(&s->mu);
-    e->closing = true;
+    atomic_store(&e->closing, true);
+    pthread_mutex_unlock(&s->mu);
+    npux_engine_flush(e); /* the loop that should do it may be gone; nothing is deferred any more */
+    pthread_mutex_lock(&s->mu);
     while (s->n_pending > 0)
         if (pthread_cond_timedwait(&s->drained_cv, &s->mu, &deadline) == ETIMEDOUT)
             break;
-    while (e->n_inside > 0)
+    while (atomic_load(&e->n_inside) > 0)
         pthread_cond_wait(&s->drained_cv, &s->mu);
     drained = s->n_pending == 0;
     if (!drained)
@@ -379,25 +381,22 @@ static int get_pinned_on_control(void *argument)
     return npux_arena_get(g->engine->pinned_arena, g->nbytes, g->block, g->err);
 }
 
-/* Keeps close out of the arenas while the caller is in them. */
-static int enter(struct npux_engine *e, struct npux_err *err)
+int npux_engine_enter(struct npux_engine *e, const char *call, struct npux_err *err)
 {
-    int rc = 0;
-
-    pthread_mutex_lock(&e->sched.mu);
-    if (e->closing)
-        rc = npux_fail(err, -ESHUTDOWN, "allocate", "the scheduler is closed");
-    else
-        e->n_inside++;
-    pthread_mutex_unlock(&e->sched.mu);
-    return rc;
+    /* One total order with drain: either it sees us inside and waits, or we see that it has begun. */
+    atomic_fetch_add(&e->n_inside, 1);
+    if (!atomic_load(&e->closing))
+        return 0;
+    npux_engine_leave(e);
+    return npux_fail(err, -ESHUTDOWN, call, "the scheduler is closed");
 }
 
 void npux_engine_leave(struct npux_engine *e)
 {
+    if (atomic_fetch_sub(&e->n_inside, 1) != 1 || !atomic_load(&e->closing))
+        return;
     pthread_mutex_lock(&e->sched.mu);
-    if (--e->n_inside == 0 && e->closing)
-        pthread_cond_broadcast(&e->sched.drained_cv);
+    pthread_cond_broadcast(&e->sched.drained_cv);
     pthread_mutex_unlock(&e->sched.mu);
 }
 
@@ -405,7 +404,7 @@ int npux_engine_get_pinned(struct npux_engine *e, size_t nbytes, struct npux_blo
                            struct npux_err *err)
 {
     struct getting g = {e, nbytes, block, err};
-    int rc = enter(e, err);
+    int rc = npux_engine_enter(e, "allocate", err);
 
     if (rc != 0)
         return rc;
@@ -419,7 +418,7 @@ int npux_engine_get_pinned(struct npux_engine *e, size_t nbytes, struct npux_blo
 int npux_engine_get_result(struct npux_engine *e, size_t nbytes, struct npux_block **block,
                            struct npux_err *err)
 {
-    int rc = enter(e, err);
+    int rc = npux_engine_enter(e, "allocate", err);
 
     if (rc != 0)
         return rc;

@@ -50,10 +50,10 @@ struct npux_engine {
     pthread_t stager;
     bool stager_started;
     bool device_set;
-    bool closing;        /* sched->mu: refuse new work */
-    unsigned n_inside;   /* sched->mu: calls of submit and get_... under way; close waits for them */
-    atomic_bool dead;    /* set under sched->mu, after death, which holds the first cause */
-    atomic_bool abandon; /* lanes give up waiting for the device */
+    atomic_bool closing;  /* refuse new work; set under sched->mu */
+    atomic_uint n_inside; /* calls of submit and get_... under way; close waits for them */
+    atomic_bool dead;     /* set under sched->mu, after death, which holds the first cause */
+    atomic_bool abandon;  /* lanes give up waiting for the device */
     struct npux_err death;
     bool torn_down;                      /* sched->mu: the arenas are going; last_stats stands in for them */
     struct npux_engine_stats last_stats; /* sched->mu */
@@ -93,6 +93,7 @@ void npux_engine_stats(struct npux_engine *e, struct npux_engine_stats *out);
  * still show page-locked memory, the device stays set, and is reset when the last of them dies. Call once.
  * The engine struct itself is freed by npux_engine_free. */
 void npux_engine_close(struct npux_engine *e, uint64_t timeout_ns, struct npux_close_report *report);
+/* No call on it may be under way. */
 void npux_engine_free(struct npux_engine *e);
 
 /* For the stager and the lanes. ------------------------------------------------------------------- */
@@ -132,7 +133,9 @@ void npux_engine_start_op(struct npux_engine *e, struct npux_op *op, struct npux
 void npux_engine_flush(struct npux_engine *e);
 /* Cuts the whole op into chunks without staging memory and makes them ready. */
 void npux_engine_plan(struct npux_engine *e, struct npux_op *op, struct npux_ringer *ringer);
-/* Counts a call out that was counted into n_inside. */
+/* Keeps close out of the arenas while the caller is in them, until it leaves. -ESHUTDOWN once close has
+ * begun. */
+int npux_engine_enter(struct npux_engine *e, const char *call, struct npux_err *err);
 void npux_engine_leave(struct npux_engine *e);
 /* Fails everything that waits in the queues of the stager and the lanes. */
 void npux_engine_fail_queued(struct npux_engine *e, const struct npux_err *cause, struct npux_ringer *ringer);

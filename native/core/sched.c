@@ -102,12 +102,20 @@ static struct npux_op *pop_stager(struct npux_sched *s)
     return op;
 }
 
-struct npux_op *npux_sched_take_stager(struct npux_sched *s)
+void npux_sched_want_memory_locked(struct npux_sched *s)
 {
-    struct npux_op *op;
+    if (s->turn.wants_memory)
+        return;
+    s->turn.wants_memory = true;
+    pthread_cond_signal(&s->stager_cv);
+}
+
+struct npux_op *npux_sched_take_stager(struct npux_sched *s, bool *wants_memory)
+{
+    struct npux_op *op = NULL;
 
     pthread_mutex_lock(&s->mu);
-    while ((op = pop_stager(s)) == NULL && !s->stop)
+    while (!(*wants_memory = s->turn.wants_memory && !s->stop) && (op = pop_stager(s)) == NULL && !s->stop)
         pthread_cond_wait(&s->stager_cv, &s->mu);
     pthread_mutex_unlock(&s->mu);
     return op;
@@ -229,12 +237,12 @@ void npux_sched_push_back(struct npux_sched *s, enum npux_direction direction, s
     pthread_mutex_unlock(&s->mu);
 }
 
-/* What this turn of a loop has packed so far is taken when nothing else is left. */
-static unsigned find_work(struct npux_sched *s, enum npux_direction direction)
+/* Bits of what may start; what this turn of a loop has packed so far counts when nothing else is left. */
+static unsigned find_work(struct npux_sched *s, enum npux_direction direction, bool with_pack)
 {
     unsigned bits = startable(s, &s->ready[direction]);
 
-    if (bits != 0 || direction != NPUX_H2D || s->turn.pack == NULL)
+    if (bits != 0 || !with_pack || direction != NPUX_H2D || s->turn.pack == NULL)
         return bits;
     npux_sched_append_ready_locked(s, direction, npux_open_pack_close_locked(&s->turn));
     return startable(s, &s->ready[direction]);
@@ -251,17 +259,17 @@ static void pause_a_little(void)
 #endif
 }
 
-/* Looks for work without sleeping, for spin_ns at most (mu held, but not while it looks). False: it may not.
- */
-static bool spin(struct npux_sched *s, struct npux_ready *r)
+/* Looks for work without sleeping, for spin_ns at most (mu held, but not while it looks), if it may. */
+static void spin(struct npux_sched *s, struct npux_ready *r)
 {
     unsigned seen = atomic_load_explicit(&r->n_pushes, memory_order_relaxed);
     uint64_t end;
 
-    if (s->spin_ns == 0 || r->n_spinning != 0 || atomic_fetch_sub(&spinners_left, 1) <= 0) {
-        if (s->spin_ns != 0 && r->n_spinning == 0)
-            atomic_fetch_add(&spinners_left, 1);
-        return false;
+    if (r->n_spinning != 0)
+        return;
+    if (atomic_fetch_sub(&spinners_left, 1) <= 0) {
+        atomic_fetch_add(&spinners_left, 1);
+        return;
     }
     r->n_spinning = 1;
     pthread_mutex_unlock(&s->mu);
@@ -272,21 +280,21 @@ static bool spin(struct npux_sched *s, struct npux_ready *r)
     atomic_fetch_add(&spinners_left, 1);
     pthread_mutex_lock(&s->mu);
     r->n_spinning = 0;
-    return true;
 }
 
 /* Waits until there is something to start (mu held); returns the bits of what, or 0: stop. */
 static unsigned wait_for_work(struct npux_sched *s, enum npux_direction direction)
 {
     struct npux_ready *r = &s->ready[direction];
-    bool has_spun = false;
+    bool may_spin = s->spin_ns != 0; /* once */
     unsigned bits;
 
-    while ((bits = find_work(s, direction)) == 0 && !s->stop) {
-        if (!has_spun) {
-            has_spun = true;
-            if (spin(s, r))
-                continue;
+    /* The pack of the open turn is left to grow for as long as this thread spins. */
+    while ((bits = find_work(s, direction, !may_spin || s->stop)) == 0 && !s->stop) {
+        if (may_spin) {
+            may_spin = false;
+            spin(s, r);
+            continue;
         }
         r->n_idle++;
         pthread_cond_wait(&r->cv, &s->mu);

@@ -83,8 +83,10 @@ void npux_sched_init(struct npux_sched *s, unsigned n_lanes, size_t chunk_nbytes
 void npux_sched_destroy(struct npux_sched *s);
 
 void npux_sched_push_stager_locked(struct npux_sched *s, struct npux_op *op);
-/* The next op to stage, or NULL when the scheduler stops. */
-struct npux_op *npux_sched_take_stager(struct npux_sched *s);
+/* Asks the stager for memory for the next pack. */
+void npux_sched_want_memory_locked(struct npux_sched *s);
+/* The next op to stage, or NULL: when *wants_memory, see turn.h, or when the scheduler stops. */
+struct npux_op *npux_sched_take_stager(struct npux_sched *s, bool *wants_memory);
 
 /* Appends a list of chunks, linked by next, of ops of one priority; lanes that sleep are not woken for them.
  */

@@ -85,7 +85,6 @@ static void stage_pack(struct npux_engine *e, struct npux_op *leader, struct npu
 static void step(struct npux_engine *e, struct npux_op *op, struct npux_ringer *ringer)
 {
     struct npux_err err;
-    bool may_pack;
 
     if (atomic_load(&op->failed)) {
         npux_engine_retire(e, op, ringer);
@@ -103,13 +102,10 @@ static void step(struct npux_engine *e, struct npux_op *op, struct npux_ringer *
         stage_pack(e, op, ringer);
         return;
     }
-    may_pack = op->request->port->has_turns && npux_may_pack(op);
     if (op->device == NULL && npux_arena_get(e->device_arena, op->host.nbytes, &op->device, &err) != 0) {
         give_up(e, op, &err, ringer);
         return;
     }
-    if (may_pack) /* after it has its own, or that would take what is warmed */
-        npux_open_pack_warm(e);
     if (op->path == NPUX_DIRECT) {
         npux_engine_plan(e, op, ringer);
     } else if (stage_chunk(e, op, ringer)) {
@@ -124,6 +120,7 @@ static void *stager_main(void *argument)
     struct npux_engine *e = argument;
     struct npux_ringer ringer = {0};
     struct npux_op *op;
+    bool wants_memory;
     int code = e->acl->aclrtSetCurrentContext(e->context);
 
     if (code != ACL_SUCCESS) {
@@ -132,8 +129,11 @@ static void *stager_main(void *argument)
         npux_engine_die(e, &err, &ringer);
         npux_ringer_flush(&ringer);
     }
-    while ((op = npux_sched_take_stager(&e->sched)) != NULL) {
-        step(e, op, &ringer);
+    while ((op = npux_sched_take_stager(&e->sched, &wants_memory)) != NULL || wants_memory) {
+        if (wants_memory)
+            npux_open_pack_warm(e);
+        else
+            step(e, op, &ringer);
         npux_ringer_flush(&ringer);
     }
     return NULL;

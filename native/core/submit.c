@@ -68,20 +68,21 @@ static void start_pack(struct npux_engine *e, struct npux_packing *p, struct npu
  * hand, and filled by the caller's thread. */
 static struct npux_chunk *ready_chunk(struct npux_engine *e, struct npux_op *op)
 {
+    bool is_filled = op->direction == NPUX_H2D && op->path == NPUX_STAGED;
     struct npux_block *stage = NULL;
     struct npux_chunk *chunk;
 
+    if (op->host.nbytes > (is_filled ? e->opts.inline_nbytes : e->opts.chunk_nbytes))
+        return NULL;
+    if (op->device == NULL)
+        op->device = npux_arena_try_get(e->device_arena, op->host.nbytes);
     if (op->device == NULL)
         return NULL;
-    if (op->direction == NPUX_H2D && op->path == NPUX_STAGED) {
-        if (op->host.nbytes > e->opts.inline_nbytes)
-            return NULL;
+    if (is_filled) {
         stage = npux_arena_try_get(e->staging_arena[NPUX_H2D], op->host.nbytes);
         if (stage == NULL)
             return NULL;
         npux_host_read(&op->host, 0, stage->address, op->host.nbytes);
-    } else if (op->host.nbytes > e->opts.chunk_nbytes) {
-        return NULL;
     }
     chunk = npux_chunk_new(op, 0, op->host.nbytes); /* takes over the one count of n_chunks_left */
     chunk->stage = stage;
@@ -130,7 +131,7 @@ static int refuse_locked(const struct npux_engine *e, struct npux_err *err)
 struct place {
     struct npux_open_pack *pack;  /* it has a place here */
     struct npux_open_pack *spare; /* to become the open pack */
-    bool busy;                    /* its direction had work when it came */
+    bool wants_spare;             /* nothing was decided yet */
     bool opens_turn;
     bool quiet; /* no lane is woken for it */
 };
@@ -148,10 +149,18 @@ static void find_place_locked(struct npux_engine *e, struct npux_op *op, struct 
     struct npux_turn *turn = &e->sched.turn;
     bool is_sure;
 
-    if (!is_deferred_locked(&e->sched, op))
+    if (!op->starts_now || op->path == NPUX_NOTHING || !is_deferred_locked(&e->sched, op))
         return;
-    if (npux_may_pack(op) && op->host.nbytes <= e->opts.inline_nbytes)
+    if (npux_may_pack(op) && op->host.nbytes <= e->opts.inline_nbytes) {
         place->pack = npux_open_pack_reserve_locked(e, op, &place->spare);
+        if (place->pack == NULL && turn->n_refused > 0) {
+            turn->n_refused--;
+        } else if (place->pack == NULL && !place->wants_spare) {
+            place->wants_spare = true;
+            return;
+        }
+    }
+    place->wants_spare = false;
     is_sure = place->pack != NULL || ((op->direction == NPUX_D2H || op->path == NPUX_DIRECT) &&
                                       op->device != NULL && op->host.nbytes <= e->opts.chunk_nbytes);
     place->opens_turn = is_sure && !turn->open[op->direction];
@@ -179,9 +188,7 @@ static void start_in_pack(struct npux_engine *e, struct npux_op *op, struct npux
 {
     npux_open_pack_fill(pack, op);
     npux_engine_captured(op, ringer);
-    pthread_mutex_lock(&e->sched.mu);
-    npux_open_pack_commit_locked(e, pack);
-    pthread_mutex_unlock(&e->sched.mu);
+    npux_open_pack_commit(e, pack);
 }
 
 static void start_one(struct npux_engine *e, struct npux_op *op, const struct place *place,
@@ -198,8 +205,6 @@ static void start_one(struct npux_engine *e, struct npux_op *op, const struct pl
         start_in_pack(e, op, place->pack, ringer);
         return;
     }
-    if (op->device == NULL) /* a pack was in view, but there is none */
-        op->device = npux_arena_try_get(e->device_arena, op->host.nbytes);
     chunk = ready_chunk(e, op);
     if (chunk == NULL) {
         npux_engine_start_op(e, op, ringer);
@@ -249,36 +254,12 @@ static void start_many(struct npux_engine *e, struct npux_request *request, stru
         push_chunks(e, ready[d], false);
 }
 
-int npux_engine_submit(struct npux_engine *e, struct npux_request *request, bool *captured,
-                       struct npux_err *err)
+/* Enters the request into the books. */
+static int admit(struct npux_engine *e, struct npux_request *request, struct place *place,
+                 struct npux_err *err)
 {
-    struct npux_ringer ringer = {0};
-    struct npux_op *first = request->ops;
-    struct place place = {0};
-    bool may_be_packed = false, needs_pack = false;
     int rc;
 
-    if (request->n_ops == 0)
-        return npux_fail(err, -EINVAL, "submit", "a request without transfers has no end to wait for");
-    pthread_mutex_lock(&e->sched.mu);
-    rc = refuse_locked(e, err);
-    if (rc == 0)
-        rc = refuse_foreign(e, request, err);
-    if (rc == 0) {
-        e->n_inside++; /* close waits for us before it takes the arenas away */
-        may_be_packed = first->device == NULL && is_deferred_locked(&e->sched, first);
-        needs_pack = may_be_packed && npux_open_pack_is_full_locked(&e->sched.turn, first);
-    }
-    pthread_mutex_unlock(&e->sched.mu);
-    if (rc != 0)
-        return rc;
-    for (uint32_t i = 0; i < request->n_ops; i++)
-        prepare_op(e, &request->ops[i]);
-    may_be_packed = may_be_packed && npux_may_pack(first) && first->host.nbytes <= e->opts.inline_nbytes;
-    if (needs_pack && may_be_packed)
-        place.spare = npux_open_pack_new(e);
-    if (request->n_ops == 1 && first->device == NULL && !may_be_packed && first->path != NPUX_NOTHING)
-        first->device = npux_arena_try_get(e->device_arena, first->host.nbytes);
     pthread_mutex_lock(&e->sched.mu);
     rc = refuse_locked(e, err);
     if (rc == 0) {
@@ -286,17 +267,50 @@ int npux_engine_submit(struct npux_engine *e, struct npux_request *request, bool
         npux_sched_live_add_locked(&e->sched, request);
         for (uint32_t i = 0; i < request->n_ops; i++)
             request->ops[i].starts_now = npux_order_admit_locked(&e->sched.order, &request->ops[i]);
-        if (first->starts_now && first->path != NPUX_NOTHING)
-            find_place_locked(e, first, &place);
+        find_place_locked(e, &request->ops[0], place);
     }
     pthread_mutex_unlock(&e->sched.mu);
-    npux_open_pack_free(place.spare);
+    return rc;
+}
+
+/* A second look, with the memory for a new pack. */
+static void place_with_spare(struct npux_engine *e, struct npux_op *op, struct place *place)
+{
+    place->spare = npux_open_pack_new(e);
+    pthread_mutex_lock(&e->sched.mu);
+    if (place->spare == NULL)
+        npux_sched_want_memory_locked(&e->sched);
+    find_place_locked(e, op, place);
+    pthread_mutex_unlock(&e->sched.mu);
+    npux_open_pack_free(place->spare);
+}
+
+int npux_engine_submit(struct npux_engine *e, struct npux_request *request, bool *captured,
+                       struct npux_err *err)
+{
+    struct npux_ringer ringer = {0};
+    struct npux_op *first = request->ops;
+    struct place place = {0};
+    int rc;
+
+    if (request->n_ops == 0)
+        return npux_fail(err, -EINVAL, "submit", "a request without transfers has no end to wait for");
+    rc = refuse_foreign(e, request, err);
+    if (rc == 0)
+        rc = npux_engine_enter(e, "submit", err); /* close waits for us before it takes the arenas away */
+    if (rc != 0)
+        return rc;
+    for (uint32_t i = 0; i < request->n_ops; i++)
+        prepare_op(e, &request->ops[i]);
+    rc = admit(e, request, &place, err);
     if (rc != 0) {
         npux_engine_leave(e);
         return rc;
     }
     /* From here on an op may finish at any time; the request stays, because submit holds one capture count
      * and nobody frees it before the user's thread, which is this one, drains the port. */
+    if (place.wants_spare)
+        place_with_spare(e, first, &place);
     if (request->n_ops > 1)
         start_many(e, request, &ringer);
     else if (first->path == NPUX_NOTHING && first->starts_now)

@@ -98,51 +98,81 @@ static void start_ops(struct npux_engine *e, struct npux_op *ops, struct npux_ri
     ringer->starting = false;
 }
 
-static void finish_op(struct npux_engine *e, struct npux_op *op, struct npux_ringer *ringer)
+/* Ends a list of ops, linked by next, under one lock. */
+static void finish_ops(struct npux_engine *e, struct npux_op *ops, struct npux_ringer *ringer)
 {
-    struct npux_request *request = op->request;
     struct npux_counters *counters = &e->sched.counters;
-    struct npux_op *started;
-    bool notified;
+    struct npux_op *told = NULL, **told_end = &told; /* the last ones of their requests */
+    struct npux_op *started = NULL, **started_end = &started;
 
-    npux_engine_captured(op, ringer);
+    for (struct npux_op *op = ops; op != NULL; op = op->next)
+        npux_engine_captured(op, ringer);
     pthread_mutex_lock(&e->sched.mu);
-    if (atomic_load(&op->failed)) {
-        counters->failed[op->direction]++;
-    } else {
-        counters->transfers[op->direction][op->path]++;
-        counters->nbytes[op->direction][op->path] += op->host.nbytes;
+    while (ops != NULL) {
+        struct npux_op *op = ops;
+        ops = op->next;
+        if (atomic_load(&op->failed)) {
+            counters->failed[op->direction]++;
+        } else {
+            counters->transfers[op->direction][op->path]++;
+            counters->nbytes[op->direction][op->path] += op->host.nbytes;
+        }
+        *started_end = npux_order_release_locked(&e->sched.order, op);
+        while (*started_end != NULL)
+            started_end = &(*started_end)->next;
+        if (finish_request_locked(e, op->request)) {
+            *told_end = op;
+            told_end = &op->next;
+        }
+        if (--e->sched.n_pending ==
+            0) /* close may go on, but it joins this thread before it frees anything */
+            pthread_cond_broadcast(&e->sched.drained_cv);
     }
-    started = npux_order_release_locked(&e->sched.order, op);
-    notified = finish_request_locked(e, request);
-    if (--e->sched.n_pending == 0) /* close may go on, but it joins this thread before it frees anything */
-        pthread_cond_broadcast(&e->sched.drained_cv);
+    *told_end = NULL;
     pthread_mutex_unlock(&e->sched.mu);
-    if (notified)
-        notify(ringer, request->port, &request->done_note); /* op may be gone from here on */
+    while (told != NULL) {
+        struct npux_request *request = told->request;
+        told = told->next;
+        notify(ringer, request->port, &request->done_note); /* its ops may be gone from here on */
+    }
     start_ops(e, started, ringer);
+}
+
+/* True: that was the last count. Acquire and release: whoever takes it sees what every chunk did. */
+static bool uncount_chunk(struct npux_op *op)
+{
+    return atomic_fetch_sub_explicit(&op->n_chunks_left, 1, memory_order_acq_rel) == 1;
 }
 
 void npux_engine_retire(struct npux_engine *e, struct npux_op *op, struct npux_ringer *ringer)
 {
-    /* Acquire and release: whoever takes the count to zero sees what every chunk did. */
-    if (atomic_fetch_sub_explicit(&op->n_chunks_left, 1, memory_order_acq_rel) == 1)
-        finish_op(e, op, ringer);
+    if (!uncount_chunk(op))
+        return;
+    op->next = NULL; /* it is in no list any more */
+    finish_ops(e, op, ringer);
 }
 
 void npux_engine_retire_chunk(struct npux_engine *e, struct npux_chunk *chunk, struct npux_ringer *ringer)
 {
+    struct npux_op *finished = NULL, **end = &finished;
+
     if (chunk->stage != NULL)
         npux_block_unref(chunk->stage);
     chunk->stage = NULL;
     while (chunk != NULL) {
-        struct npux_chunk *following = chunk->packed; /* a chunk may go with its op */
+        struct npux_chunk *following = chunk->packed;
         struct npux_op *op = chunk->op;
         if (chunk->heap)
             free(chunk);
-        npux_engine_retire(e, op, ringer);
+        if (uncount_chunk(op)) {
+            *end = op;
+            end = &op->next;
+        }
         chunk = following;
     }
+    *end = NULL;
+    if (finished != NULL)
+        finish_ops(e, finished, ringer);
 }
 
 void npux_engine_refuse_op(struct npux_engine *e, struct npux_op *op, const struct npux_err *err,

@@ -14,8 +14,8 @@ struct npux_open_pack {
     struct npux_chunk *first, *last;
     size_t used_nbytes;
     uint32_t n;
-    uint32_t n_filling;
-    bool closed;
+    atomic_uint
+        n_filling; /* who fills a place now, and one for being open; the last one makes the pack ready */
 };
 
 struct npux_open_pack *npux_open_pack_new(struct npux_engine *e)
@@ -28,6 +28,7 @@ struct npux_open_pack *npux_open_pack_new(struct npux_engine *e)
     pack->stage = npux_arena_try_get(e->staging_arena[NPUX_H2D], PACK_NBYTES);
     if (pack->device != NULL && pack->stage != NULL)
         pack->pieces = npux_block_divide(pack->device, N_PIECES);
+    atomic_init(&pack->n_filling, 1);
     if (pack->pieces != NULL)
         return pack;
     if (pack->device != NULL)
@@ -38,15 +39,26 @@ struct npux_open_pack *npux_open_pack_new(struct npux_engine *e)
     return NULL;
 }
 
+/* Without memory for a pack one submit in so many asks for it again. */
+enum { N_REFUSED = 4096 };
+
 void npux_open_pack_warm(struct npux_engine *e)
 {
-    struct npux_block *block;
-    struct npux_err err;
+    struct npux_arena *const arenas[] = {e->device_arena, e->staging_arena[NPUX_H2D]};
+    bool refused = false;
 
-    if (npux_arena_get(e->device_arena, PACK_NBYTES, &block, &err) == 0)
-        npux_block_unref(block);
-    if (npux_arena_get(e->staging_arena[NPUX_H2D], PACK_NBYTES, &block, &err) == 0)
-        npux_block_unref(block);
+    for (int i = 0; i < 2; i++) {
+        struct npux_block *block;
+        struct npux_err err;
+        if (npux_arena_get(arenas[i], PACK_NBYTES, &block, &err) == 0)
+            npux_block_unref(block);
+        else
+            refused = true;
+    }
+    pthread_mutex_lock(&e->sched.mu);
+    e->sched.turn.wants_memory = false;
+    e->sched.turn.n_refused = refused ? N_REFUSED : 0;
+    pthread_mutex_unlock(&e->sched.mu);
 }
 
 void npux_open_pack_free(struct npux_open_pack *pack)
@@ -59,7 +71,7 @@ void npux_open_pack_free(struct npux_open_pack *pack)
     free(pack);
 }
 
-bool npux_open_pack_is_full_locked(const struct npux_turn *turn, const struct npux_op *op)
+static bool is_full(const struct npux_turn *turn, const struct npux_op *op)
 {
     const struct npux_open_pack *pack = turn->pack;
 
@@ -87,8 +99,7 @@ struct npux_chunk *npux_open_pack_close_locked(struct npux_turn *turn)
     turn->pack = NULL;
     if (pack == NULL)
         return NULL;
-    pack->closed = true;
-    return pack->n_filling == 0 ? finish(pack) : NULL;
+    return atomic_fetch_sub(&pack->n_filling, 1) == 1 ? finish(pack) : NULL;
 }
 
 struct npux_open_pack *npux_open_pack_reserve_locked(struct npux_engine *e, struct npux_op *op,
@@ -97,7 +108,7 @@ struct npux_open_pack *npux_open_pack_reserve_locked(struct npux_engine *e, stru
     struct npux_turn *turn = &e->sched.turn;
     struct npux_open_pack *pack;
 
-    if (npux_open_pack_is_full_locked(turn, op)) {
+    if (is_full(turn, op)) {
         if (*spare == NULL)
             return NULL;
         npux_sched_push_ready_locked(&e->sched, NPUX_H2D, npux_open_pack_close_locked(turn));
@@ -117,7 +128,7 @@ struct npux_open_pack *npux_open_pack_reserve_locked(struct npux_engine *e, stru
     pack->last = &op->chunk0;
     pack->used_nbytes += npux_pack_slot(op->host.nbytes);
     pack->n++;
-    pack->n_filling++;
+    atomic_fetch_add_explicit(&pack->n_filling, 1, memory_order_relaxed);
     return pack;
 }
 
@@ -126,8 +137,11 @@ void npux_open_pack_fill(const struct npux_open_pack *pack, struct npux_op *op)
     npux_host_read(&op->host, 0, pack->stage->address + op->chunk0.stage_offset, op->host.nbytes);
 }
 
-void npux_open_pack_commit_locked(struct npux_engine *e, struct npux_open_pack *pack)
+void npux_open_pack_commit(struct npux_engine *e, struct npux_open_pack *pack)
 {
-    if (--pack->n_filling == 0 && pack->closed)
-        npux_sched_push_ready_locked(&e->sched, NPUX_H2D, finish(pack));
+    if (atomic_fetch_sub(&pack->n_filling, 1) != 1)
+        return;
+    pthread_mutex_lock(&e->sched.mu);
+    npux_sched_push_ready_locked(&e->sched, NPUX_H2D, finish(pack));
+    pthread_mutex_unlock(&e->sched.mu);
 }

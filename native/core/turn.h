@@ -24,24 +24,25 @@ struct npux_open_pack;
 
 struct npux_turn {
     struct npux_open_pack *pack;
-    bool open[2]; /* per direction: something was deferred, and a FLUSH note is under way */
+    bool wants_memory;  /* the stager is to map some for the next pack */
+    unsigned n_refused; /* so many submits do without a pack, because there was no memory for one */
+    bool open[2];       /* per direction: something was deferred, and a FLUSH note is under way */
 };
 
 /* A pack with memory that is at hand, or NULL. No lock held. */
 struct npux_open_pack *npux_open_pack_new(struct npux_engine *e);
 /* One that was not needed; NULL is allowed. No lock held. */
 void npux_open_pack_free(struct npux_open_pack *pack);
-/* Maps memory for the next pack if none is at hand. On a thread with a context. */
+/* Maps memory for the next pack, as turn->wants_memory asked for. On a thread with a context, no lock held.
+ */
 void npux_open_pack_warm(struct npux_engine *e);
-/* Whether a new pack is needed for the op. */
-bool npux_open_pack_is_full_locked(const struct npux_turn *turn, const struct npux_op *op);
-/* A place for the op in the open pack, which becomes *spare if the old one is full; NULL if there is none. */
+/* A place for the op in the open pack. If that is full, *spare becomes the open one; NULL without a spare. */
 struct npux_open_pack *npux_open_pack_reserve_locked(struct npux_engine *e, struct npux_op *op,
                                                      struct npux_open_pack **spare);
 /* Copies the op's bytes to its place. */
 void npux_open_pack_fill(const struct npux_open_pack *pack, struct npux_op *op);
 /* The place is filled. */
-void npux_open_pack_commit_locked(struct npux_engine *e, struct npux_open_pack *pack);
+void npux_open_pack_commit(struct npux_engine *e, struct npux_open_pack *pack);
 /* Takes the open pack away; returns the chunk to be issued, or NULL if there is none yet. */
 struct npux_chunk *npux_open_pack_close_locked(struct npux_turn *turn);
 

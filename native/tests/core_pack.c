@@ -188,9 +188,27 @@ enum { N_TURN = 40 };
 
 struct turn {
     struct rig rig;
+    struct npux_block *kept;
     struct job *jobs[N_TURN];
     char src[N_TURN][PACK_CHUNK];
 };
+
+/* Without memory at hand the first ones of a turn would go alone. */
+static void warm(struct npux_engine *e)
+{
+    struct npux_sched *s = &e->sched;
+    bool wanted = true;
+
+    pthread_mutex_lock(&s->mu);
+    npux_sched_want_memory_locked(s);
+    pthread_mutex_unlock(&s->mu);
+    while (wanted) {
+        pthread_mutex_lock(&s->mu);
+        wanted = s->turn.wants_memory;
+        pthread_mutex_unlock(&s->mu);
+        sched_yield();
+    }
+}
 
 static void turn_open(struct turn *t)
 {
@@ -198,7 +216,9 @@ static void turn_open(struct turn *t)
 
     rig_open(&t->rig, &opts);
     t->rig.port->has_turns = true;
-    npux_block_unref(upload_pattern(&t->rig, PACK_CHUNK, 0)); /* maps memory for what follows */
+    t->kept =
+        upload_pattern(&t->rig, PACK_CHUNK, 0); /* maps memory for the first one, and keeps it so divided */
+    warm(t->rig.engine);
 }
 
 /* The lane has told of its last transfer, and sleeps again. */
@@ -235,6 +255,7 @@ static void turn_check(struct turn *t)
         CHECK(device_holds(t->jobs[i]->out[0].block, 0, PACK_CHUNK, i + 1));
         job_free(t->jobs[i]);
     }
+    npux_block_unref(t->kept);
 }
 
 static void check_turn(void)
@@ -287,7 +308,7 @@ static void check_close_ends_turn(void)
     CHECK(e->sched.turn.open[NPUX_H2D] && e->sched.turn.pack != NULL);
     pthread_mutex_unlock(&e->sched.mu);
     sim.release_engine(0, ACLSIM_H2D);
-    engine_close_clean(e);
+    engine_close_clean(e); /* the kept block becomes a dead one */
     t.rig.engine = NULL;
     for (struct npux_note *note = npux_port_drain(t.rig.port), *next; note != NULL; note = next) {
         next = note->next;
@@ -299,6 +320,7 @@ static void check_close_ends_turn(void)
         CHECK_EQ(t.jobs[i]->out[0].status, 0);
         job_free(t.jobs[i]);
     }
+    npux_block_unref(t.kept);
     rig_detach(&t.rig);
     check_nothing_lives();
 }

@@ -278,6 +278,7 @@ static void check_purge(void)
     struct npux_op *purged, *op;
     struct npux_chunk *chunks, *c;
     struct npux_batch taken;
+    bool wants_memory;
     size_t n, at = 0;
 
     for (int round = 0; round < 2; round++) { /* the second round: a purged queue works again */
@@ -305,9 +306,9 @@ static void check_purge(void)
     npux_sched_push_stager_locked(&s, queued(2, NPUX_LATENCY));
     npux_sched_stop_locked(&s);
     pthread_mutex_unlock(&s.mu);
-    op = npux_sched_take_stager(&s); /* stopping does not lose what is queued */
+    op = npux_sched_take_stager(&s, &wants_memory); /* stopping does not lose what is queued */
     CHECK(op == &ops[2]);
-    CHECK(npux_sched_take_stager(&s) == NULL);
+    CHECK(npux_sched_take_stager(&s, &wants_memory) == NULL);
     CHECK(npux_sched_take_ready(&s, NPUX_D2H, &taken) == NULL);
 }
 
