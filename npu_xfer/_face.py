@@ -55,6 +55,7 @@ class Face(Generic[A]):
         chunk_bytes: int | str | None = None,
         inline_bytes: int | str | None = None,
         n_lanes: int | None = None,
+        n_stagers: int | None = None,
         spin_us: int | None = None,
         result_cache: int | str | None = None,
         close_timeout_s: float = CLOSE_TIMEOUT_S,
@@ -69,6 +70,8 @@ class Face(Generic[A]):
             inline_bytes: arrays up to this many bytes are captured by the submitting call itself.
             n_lanes: streams, each with a thread, for each direction; 1 to 32. Of three or more, one is kept
                 for transfers of `Priority.LATENCY`.
+            n_stagers: threads that copy between ordinary and staging memory, both directions together; 0 or
+                not given: by the number of cores.
             spin_us: microseconds for which a thread that has run out of work looks for more before it
                 sleeps; 0 turns it off.
             result_cache: idle memory of results that is kept for reuse.
@@ -84,6 +87,7 @@ class Face(Generic[A]):
             chunk_bytes=chunk_bytes,
             inline_bytes=inline_bytes,
             n_lanes=n_lanes,
+            n_stagers=n_stagers,
             spin_us=spin_us,
             result_cache=result_cache,
         )

@@ -28,6 +28,7 @@ class Engine:
         inline_nbytes: int,
         result_nbytes: int,
         n_lanes: int,
+        n_stagers: int,
         spin_ns: int,
     ) -> Engine: ...
     @property

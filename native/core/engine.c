@@ -181,8 +181,10 @@ static int start_threads(struct npux_engine *e, struct npux_err *err)
         if (rc != 0)
             return rc;
     }
-    rc = npux_stager_start(e);
-    return rc == 0 ? 0 : npux_fail(err, rc, "pthread_create", "cannot start the staging thread");
+    rc = npux_stagers_start(e);
+    return rc == 0
+               ? 0
+               : npux_fail(err, rc, "pthread_create", "cannot start %u staging threads", e->opts.n_stagers);
 }
 
 int npux_engine_open(const struct npux_engine_opts *opts, struct npux_engine **out, struct npux_err *err)
@@ -340,8 +342,7 @@ void npux_engine_close(struct npux_engine *e, uint64_t timeout_ns, struct npux_c
     uint64_t deadline_ns = drained ? 0 : npux_now_ns() + STUCK_JOIN_NS; /* one for all threads */
 
     memset(report, 0, sizeof(*report));
-    if (!npux_stager_join(e, deadline_ns))
-        report->n_stuck++;
+    report->n_stuck += npux_stagers_join(e, deadline_ns);
     for (unsigned i = 0; i < 2 * e->opts.n_lanes; i++)
         if (!npux_lane_join(&e->lanes[i], deadline_ns) || atomic_load(&e->lanes[i].stuck))
             report->n_stuck++;

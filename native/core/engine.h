@@ -1,7 +1,7 @@
 /* engine.h - one engine: one device, its threads, its memory, its transfers.
  *
- * Threads: control (opens, allocates, tears down), stager (fills staging memory), and n_lanes lanes per
- *          direction (each the only submitter of one ACL stream). None of them touches Python.
+ * Threads: control (opens, allocates, tears down), n_stagers stagers (fill and empty staging memory), and
+ * n_lanes lanes per direction (each the only submitter of one ACL stream). None of them touches Python.
  * Locks:   sched->mu, then the leaves. See native/DESIGN.md for the whole order.
  * Owns:    the device's reset, streams, arenas; a user block outlives the engine as a dead block.
  * Invariant: a transfer is reported as done without error only after the synchronisation of the stream that
@@ -23,7 +23,8 @@ struct npux_engine_opts {
     size_t result_nbytes;  /* of idle result memory kept for reuse */
     size_t inline_nbytes;  /* up to this, submit itself fills the staging memory */
     unsigned n_lanes;      /* per direction */
-    uint64_t spin_ns; /* how long a lane that has run dry looks for work before it sleeps; 0: not at all */
+    unsigned n_stagers; /* threads that copy between pageable and staging memory, both directions together */
+    uint64_t spin_ns;   /* how long a lane that has run dry looks for work before it sleeps; 0: not at all */
 };
 
 struct npux_lane;
@@ -47,8 +48,8 @@ struct npux_engine {
     struct npux_arena *staging_arena[NPUX_N_DIRECTIONS]; /* between pageable memory and the DMA */
     struct npux_arena *result_arena;                     /* ordinary memory for to_host results */
     struct npux_lane *lanes;
-    pthread_t stager;
-    bool stager_started;
+    pthread_t *stagers;
+    unsigned n_stagers; /* started and not joined */
     bool device_set;
     atomic_bool closing;  /* refuse new work; set under sched->mu */
     atomic_uint n_inside; /* calls of submit and get_... under way; close waits for them */

@@ -9,6 +9,7 @@
 /* How long one timed wait on a stream lasts. A healthy batch is far shorter; a longer wait only delays how
  * soon a lane notices that it should give up, a shorter one wakes an idle machine. */
 enum { SYNC_TICK_MS = 1000 };
+static const size_t DRAIN_NBYTES = (size_t)256 << 10; /* from here on a stager empties what has landed */
 
 static bool device_is_lost(int code)
 {
@@ -126,8 +127,12 @@ static void settle_failed(struct npux_lane *lane, struct npux_chunk *chunk, cons
  * whose call failed is here only because a part of it might have been queued; its op has failed already. */
 static void settle_landed(struct npux_lane *lane, struct npux_chunk *chunk, struct npux_ringer *ringer)
 {
-    if (lane->direction == NPUX_D2H && chunk->stage != NULL && chunk->issued)
+    if (lane->direction == NPUX_D2H && chunk->stage != NULL && chunk->issued) {
+        /* Emptying a large one would keep the stream idle. */
+        if (chunk->copy_nbytes >= DRAIN_NBYTES && npux_sched_push_drain(&lane->engine->sched, chunk))
+            return;
         npux_chunk_write_out(chunk);
+    }
     npux_engine_retire_chunk(lane->engine, chunk, ringer);
 }
 

@@ -64,12 +64,13 @@ struct npux_op {
     atomic_bool failed;        /* err is set: chunks not yet issued are dropped */
     uint8_t direction;
     uint8_t path;
-    bool fresh;      /* the device block was made for this op: nobody else can use it yet */
-    bool on_block;   /* order.h: counted on the device block */
-    bool on_host;    /* order.h: in the tree of host writers */
-    bool starts_now; /* submit only: was not put on a wait list */
-    bool captured;   /* the source is no longer needed */
-    size_t planned;  /* bytes handed to chunks so far (stager only) */
+    bool fresh;               /* the device block was made for this op: nobody else can use it yet */
+    bool on_block;            /* order.h: counted on the device block */
+    bool on_host;             /* order.h: in the tree of host writers */
+    bool starts_now;          /* submit only: was not put on a wait list */
+    bool captured;            /* the source is no longer needed */
+    size_t planned;           /* bytes handed to chunks so far (stagers; sched->mu) */
+    atomic_size_t n_unfilled; /* bytes that are not in staging memory yet */
     atomic_uint n_chunks_left;
     struct npux_chunk chunk0;
 };

@@ -110,15 +110,58 @@ void npux_sched_want_memory_locked(struct npux_sched *s)
     pthread_cond_signal(&s->stager_cv);
 }
 
-struct npux_op *npux_sched_take_stager(struct npux_sched *s, bool *wants_memory)
+bool npux_sched_push_drain(struct npux_sched *s, struct npux_chunk *chunk)
 {
-    struct npux_op *op = NULL;
+    bool stop;
 
+    chunk->next = NULL;
     pthread_mutex_lock(&s->mu);
-    while (!(*wants_memory = s->turn.wants_memory && !s->stop) && (op = pop_stager(s)) == NULL && !s->stop)
+    stop = s->stop;
+    if (!stop) {
+        if (s->drains == NULL)
+            s->drains = chunk;
+        else
+            s->drains_tail->next = chunk;
+        s->drains_tail = chunk;
+        pthread_cond_signal(&s->stager_cv);
+    }
+    pthread_mutex_unlock(&s->mu);
+    return !stop;
+}
+
+static struct npux_chunk *pop_drain(struct npux_sched *s)
+{
+    struct npux_chunk *chunk = s->drains;
+
+    if (chunk != NULL)
+        s->drains = chunk->next;
+    return chunk;
+}
+
+/* Finds work (mu held); false: there is none. */
+static bool find_staging(struct npux_sched *s, struct npux_staging *work)
+{
+    if (s->turn.wants_memory && !s->stop) {
+        work->wants_memory = true;
+        return true;
+    }
+    if (s->drained_last)
+        work->op = pop_stager(s);
+    if (work->op == NULL)
+        work->drain = pop_drain(s);
+    if (work->op == NULL && work->drain == NULL)
+        work->op = pop_stager(s);
+    s->drained_last = work->drain != NULL;
+    return work->op != NULL || work->drain != NULL;
+}
+
+void npux_sched_take_stager(struct npux_sched *s, struct npux_staging *work)
+{
+    memset(work, 0, sizeof(*work));
+    pthread_mutex_lock(&s->mu);
+    while (!find_staging(s, work) && !s->stop)
         pthread_cond_wait(&s->stager_cv, &s->mu);
     pthread_mutex_unlock(&s->mu);
-    return op;
 }
 
 /* The lanes' queues. -------------------------------------------------------------------------------- */

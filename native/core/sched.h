@@ -68,11 +68,13 @@ struct npux_sched {
     struct npux_turn turn;
     struct npux_order order;
     struct npux_op_queue stager[NPUX_N_PRIORITIES];
-    struct npux_request *live; /* requests without DONE */
-    unsigned n_lanes;          /* per direction */
-    size_t batch_nbytes;       /* most that a lane takes at a time; a larger chunk goes alone */
-    size_t window_nbytes;      /* see above */
-    uint64_t spin_ns;          /* how long a lane that has run dry looks for work before it sleeps */
+    struct npux_chunk *drains, *drains_tail; /* linked by next */
+    bool drained_last;                       /* the stagers take turns between both directions */
+    struct npux_request *live;               /* requests without DONE */
+    unsigned n_lanes;                        /* per direction */
+    size_t batch_nbytes;                     /* most that a lane takes at a time; a larger chunk goes alone */
+    size_t window_nbytes;                    /* see above */
+    uint64_t spin_ns; /* how long a lane that has run dry looks for work before it sleeps */
     uint64_t n_pending;
     bool stop; /* threads leave as soon as their queue is empty */
     struct npux_counters counters;
@@ -85,8 +87,16 @@ void npux_sched_destroy(struct npux_sched *s);
 void npux_sched_push_stager_locked(struct npux_sched *s, struct npux_op *op);
 /* Asks the stager for memory for the next pack. */
 void npux_sched_want_memory_locked(struct npux_sched *s);
-/* The next op to stage, or NULL: when *wants_memory, see turn.h, or when the scheduler stops. */
-struct npux_op *npux_sched_take_stager(struct npux_sched *s, bool *wants_memory);
+/* A landed chunk whose bytes a stager is to bring to the user's memory. False: the stagers are leaving. */
+bool npux_sched_push_drain(struct npux_sched *s, struct npux_chunk *chunk);
+
+/* What a stager is to do: one of these, or nothing: the scheduler stops. */
+struct npux_staging {
+    struct npux_op *op;       /* to be staged */
+    struct npux_chunk *drain; /* to be emptied */
+    bool wants_memory;        /* see turn.h */
+};
+void npux_sched_take_stager(struct npux_sched *s, struct npux_staging *work);
 
 /* Appends a list of chunks, linked by next, of ops of one priority; lanes that sleep are not woken for them.
  */

@@ -102,6 +102,7 @@ static void prepare_op(struct npux_engine *e, struct npux_op *op)
         op->pinned = npux_arena_find(e->pinned_arena, op->host.base, op->host.nbytes);
     op->path = op->pinned != NULL ? NPUX_DIRECT : NPUX_STAGED;
     op->fresh = op->device == NULL;
+    atomic_init(&op->n_unfilled, op->host.nbytes);
 }
 
 /* Who waits for a block is known, under its sched->mu, to the engine that made it. */

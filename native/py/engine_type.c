@@ -69,23 +69,23 @@ static bool acl_stayed_in_parent(int device)
 
 static PyObject *engine_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"library",      "device",        "staging_nbytes",
-                            "chunk_nbytes", "inline_nbytes", "result_nbytes",
-                            "n_lanes",      "spin_ns",       NULL};
+    static char *names[] = {"library",       "device",  "staging_nbytes", "chunk_nbytes", "inline_nbytes",
+                            "result_nbytes", "n_lanes", "n_stagers",      "spin_ns",      NULL};
     allocfunc alloc = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
     struct npux_engine_opts opts = {0};
     struct npux_err err = {0};
     struct engine_object *self;
     Py_ssize_t staging, chunk, small, result;
     long long spin_ns;
-    int lanes, rc;
+    int lanes, stagers, rc;
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "sinnnniL", names, &opts.library, &opts.device, &staging,
-                                     &chunk, &small, &result, &lanes, &spin_ns))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "sinnnniiL", names, &opts.library, &opts.device, &staging,
+                                     &chunk, &small, &result, &lanes, &stagers, &spin_ns))
         return NULL;
     if (staging < 1 || chunk < 1 || chunk > staging || small < 0 || result < 0 || lanes < 1 || lanes > 32 ||
-        spin_ns < 0) {
-        PyErr_SetString(PyExc_ValueError, "want 1 <= chunk_nbytes <= staging_nbytes and 1 <= n_lanes <= 32");
+        stagers < 1 || stagers > 64 || spin_ns < 0) {
+        PyErr_SetString(PyExc_ValueError, "want 1 <= chunk_nbytes <= staging_nbytes, 1 <= n_lanes <= 32 and "
+                                          "1 <= n_stagers <= 64");
         return NULL;
     }
     if (acl_stayed_in_parent(opts.device))
@@ -95,6 +95,7 @@ static PyObject *engine_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     opts.inline_nbytes = (size_t)(small < chunk ? small : chunk);
     opts.result_nbytes = (size_t)result;
     opts.n_lanes = (unsigned)lanes;
+    opts.n_stagers = (unsigned)stagers;
     opts.spin_ns = (uint64_t)spin_ns;
     self = (struct engine_object *)alloc(type, 0);
     if (self == NULL)
@@ -443,7 +444,7 @@ static PyType_Slot slots[] = {
     {Py_tp_getset, getset},
     {Py_tp_members, members},
     {Py_tp_doc, "Engine(library, device, staging_nbytes, chunk_nbytes, inline_nbytes, result_nbytes, "
-                "n_lanes, spin_ns)\n\nOne device with its threads and memory."},
+                "n_lanes, n_stagers, spin_ns)\n\nOne device with its threads and memory."},
     {0, NULL},
 };
 

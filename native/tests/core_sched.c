@@ -275,12 +275,15 @@ static struct npux_op *queued(int i, enum npux_priority priority)
 
 static void check_purge(void)
 {
-    struct npux_op *purged, *op;
+    struct npux_op *purged;
     struct npux_chunk *chunks, *c;
     struct npux_batch taken;
-    bool wants_memory;
+    struct npux_staging work;
+    struct npux_chunk *drain = chunk(1, 0), *other_drain = chunk(1, 1), *late = chunk(1, 2);
     size_t n, at = 0;
 
+    CHECK(npux_sched_push_drain(&s, drain));
+    CHECK(npux_sched_push_drain(&s, other_drain));
     for (int round = 0; round < 2; round++) { /* the second round: a purged queue works again */
         at = 0;
         push(chunk(3, 0));
@@ -306,9 +309,18 @@ static void check_purge(void)
     npux_sched_push_stager_locked(&s, queued(2, NPUX_LATENCY));
     npux_sched_stop_locked(&s);
     pthread_mutex_unlock(&s.mu);
-    op = npux_sched_take_stager(&s, &wants_memory); /* stopping does not lose what is queued */
-    CHECK(op == &ops[2]);
-    CHECK(npux_sched_take_stager(&s, &wants_memory) == NULL);
+    CHECK(!npux_sched_push_drain(&s, late)); /* its lane empties it itself */
+    free(late);
+    npux_sched_take_stager(&s, &work); /* stopping does not lose what is queued; both kinds take turns */
+    CHECK(work.drain == drain && work.op == NULL && !work.wants_memory);
+    free(drain);
+    npux_sched_take_stager(&s, &work);
+    CHECK(work.op == &ops[2] && work.drain == NULL && !work.wants_memory);
+    npux_sched_take_stager(&s, &work);
+    CHECK(work.drain == other_drain && work.op == NULL);
+    free(other_drain);
+    npux_sched_take_stager(&s, &work);
+    CHECK(work.op == NULL && work.drain == NULL && !work.wants_memory);
     CHECK(npux_sched_take_ready(&s, NPUX_D2H, &taken) == NULL);
 }
 

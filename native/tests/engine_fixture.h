@@ -172,6 +172,7 @@ static inline struct npux_engine_opts default_opts(void)
                                      .result_nbytes = 64 * MIB,
                                      .inline_nbytes = 64 * KIB,
                                      .n_lanes = 2,
+                                     .n_stagers = 2,
                                      .spin_ns = 20000};
 }
 
