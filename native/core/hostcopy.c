@@ -11,6 +11,9 @@ static const size_t STREAM_NBYTES = (size_t)1 << 20;
 #if defined(__x86_64__)
 #include <emmintrin.h>
 
+static const size_t STREAM_PIECE_NBYTES = (size_t)2
+                                          << 10; /* below this the fence and the ends cost too much */
+
 /* Whole cache lines, so that each leaves the core as one write. dst is at a multiple of 64. */
 static void stream_lines(char *dst, const char *src, size_t n_lines)
 {
@@ -27,11 +30,11 @@ static void stream_lines(char *dst, const char *src, size_t n_lines)
     _mm_sfence(); /* these stores are ordered by nothing else, not even by a release */
 }
 
-void npux_copy(void *dst, const void *src, size_t nbytes)
+void npux_copy_piece(void *dst, const void *src, size_t nbytes)
 {
     size_t head = (size_t)(-(uintptr_t)dst & 63), n_lines;
 
-    if (nbytes < STREAM_NBYTES) {
+    if (nbytes < STREAM_PIECE_NBYTES) {
         memcpy(dst, src, nbytes);
         return;
     }
@@ -44,9 +47,17 @@ void npux_copy(void *dst, const void *src, size_t nbytes)
 
 #else
 
-void npux_copy(void *dst, const void *src, size_t nbytes)
+void npux_copy_piece(void *dst, const void *src, size_t nbytes)
 {
     memcpy(dst, src, nbytes);
 }
 
 #endif
+
+void npux_copy(void *dst, const void *src, size_t nbytes)
+{
+    if (nbytes < STREAM_NBYTES)
+        memcpy(dst, src, nbytes);
+    else
+        npux_copy_piece(dst, src, nbytes);
+}

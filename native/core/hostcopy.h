@@ -11,5 +11,7 @@
 /* memcpy, but large copies do not pull their destination into the cache, where it would only be thrown out.
  */
 void npux_copy(void *dst, const void *src, size_t nbytes);
+/* The same for one of many pieces that together are large. */
+void npux_copy_piece(void *dst, const void *src, size_t nbytes);
 
 #endif

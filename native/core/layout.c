@@ -77,40 +77,145 @@ void npux_host_bounds(const struct npux_host *host, char **low, char **high)
     }
 }
 
-/* n elements of a constant width between a strided row and contiguous bytes. The compiler turns each
- * memcpy of constant size into a plain load and store, whatever the alignment. */
-#define COPY_ROW(width)               \
-    for (size_t k = 0; k < n; k++) {  \
-        if (to_host)                  \
-            memcpy(row, flat, width); \
-        else                          \
-            memcpy(flat, row, width); \
-        row += stride;                \
-        flat += width;                \
-    }
+/* Elements at any address, whatever they are. */
+typedef uint8_t e1 __attribute__((may_alias));
+typedef uint16_t e2 __attribute__((may_alias, aligned(1)));
+typedef uint32_t e4 __attribute__((may_alias, aligned(1)));
+typedef uint64_t e8 __attribute__((may_alias, aligned(1)));
+typedef struct {
+    uint64_t halves[2];
+} __attribute__((may_alias, aligned(1), packed)) e16;
+
+/* n elements between a strided row and contiguous ones. With a constant stride of two the compiler makes
+ * vector code of it; other strides are bound by the loads. */
+#define COPY_ROW(type)                                          \
+    do {                                                        \
+        type *flat_ = (type *)(void *)flat;                     \
+        if (to_host) {                                          \
+            for (size_t k = 0; k < n; k++, row += stride)       \
+                *(type *)(void *)row = flat_[k];                \
+        } else if (stride == 2 * (ptrdiff_t)sizeof(type)) {     \
+            const type *row_ = (const type *)(const void *)row; \
+            for (size_t k = 0; k < n; k++)                      \
+                flat_[k] = row_[2 * k];                         \
+        } else {                                                \
+            for (size_t k = 0; k < n; k++, row += stride)       \
+                flat_[k] = *(const type *)(const void *)row;    \
+        }                                                       \
+    } while (0)
 
 static inline void copy_row(char *row, ptrdiff_t stride, char *flat, size_t n, size_t run, const bool to_host)
 {
     switch (run) {
     case 1:
-        COPY_ROW(1)
-        break;
+        COPY_ROW(e1);
+        return;
     case 2:
-        COPY_ROW(2)
-        break;
+        COPY_ROW(e2);
+        return;
     case 4:
-        COPY_ROW(4)
-        break;
+        COPY_ROW(e4);
+        return;
     case 8:
-        COPY_ROW(8)
-        break;
+        COPY_ROW(e8);
+        return;
     case 16:
-        COPY_ROW(16)
-        break;
+        COPY_ROW(e16);
+        return;
     default:
-        COPY_ROW(run)
         break;
     }
+    for (size_t k = 0; k < n; k++, row += stride, flat += run) {
+        if (to_host)
+            npux_copy_piece(row, flat, run);
+        else
+            npux_copy_piece(flat, row, run);
+    }
+}
+
+/* Rows of n_columns elements in contiguous memory, where in the strided one a column has its elements side by
+ * side: a transposition. It goes tile by tile through a buffer that fits the nearest cache, so that on both
+ * sides memory is read and written in runs, also when a power of two lies between two of them. */
+enum { TILE_ROWS_NBYTES = 256, TILE_COLUMNS = 64 };
+
+#define COPY_COLUMNS(type, rows, stride)                                              \
+    for (size_t c = 0; c < n_columns; c++) {                                          \
+        char *column = at + (ptrdiff_t)c * column_stride;                             \
+        type *row_ = (rows) + c;                                                      \
+        for (size_t r = 0; r < n_rows; r++, column += row_stride, row_ += (stride)) { \
+            if (to_host)                                                              \
+                *(type *)(void *)column = *row_;                                      \
+            else                                                                      \
+                *row_ = *(const type *)(const void *)column;                          \
+        }                                                                             \
+    }
+
+/* A few columns need no buffer: their rows lie together. */
+#define COPY_TILE(type)                                                                         \
+    do {                                                                                        \
+        type *tile_ = (type *)(void *)tile;                                                     \
+        if (n_columns < TILE_COLUMNS / 4) {                                                     \
+            COPY_COLUMNS(type, (type *)(void *)flat, flat_stride / sizeof(type))                \
+            return;                                                                             \
+        }                                                                                       \
+        for (size_t r = 0; to_host && r < n_rows; r++)                                          \
+            memcpy(tile_ + r * TILE_COLUMNS, flat + r * flat_stride, n_columns * sizeof(type)); \
+        COPY_COLUMNS(type, tile_, TILE_COLUMNS)                                                 \
+        for (size_t r = 0; !to_host && r < n_rows; r++)                                         \
+            memcpy(flat + r * flat_stride, tile_ + r * TILE_COLUMNS, n_columns * sizeof(type)); \
+    } while (0)
+
+static void copy_tile(char *at, ptrdiff_t row_stride, ptrdiff_t column_stride, char *flat, size_t flat_stride,
+                      size_t n_rows, size_t n_columns, size_t run, const bool to_host)
+{
+    _Alignas(64) char tile[TILE_ROWS_NBYTES * TILE_COLUMNS];
+
+    switch (run) {
+    case 1:
+        COPY_TILE(e1);
+        break;
+    case 2:
+        COPY_TILE(e2);
+        break;
+    case 4:
+        COPY_TILE(e4);
+        break;
+    case 8:
+        COPY_TILE(e8);
+        break;
+    default:
+        COPY_TILE(e16);
+        break;
+    }
+}
+
+static size_t smaller(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+static void copy_tiles(char *at, ptrdiff_t row_stride, ptrdiff_t column_stride, char *flat, size_t n_rows,
+                       size_t n_columns, size_t run, const bool to_host)
+{
+    const size_t tile_rows = TILE_ROWS_NBYTES / run;
+
+    for (size_t c = 0; c < n_columns; c += TILE_COLUMNS)
+        for (size_t r = 0; r < n_rows; r += tile_rows)
+            copy_tile(at + (ptrdiff_t)r * row_stride + (ptrdiff_t)c * column_stride, row_stride,
+                      column_stride, flat + (r * n_columns + c) * run, n_columns * run,
+                      smaller(tile_rows, n_rows - r), smaller(TILE_COLUMNS, n_columns - c), run, to_host);
+}
+
+/* The elements of the last dimension are far apart, those of the one before it are side by side. */
+static bool is_transposed(const struct npux_nd *nd)
+{
+    ptrdiff_t run = (ptrdiff_t)nd->run, row;
+
+    if (nd->ndim < 2 || nd->shape[nd->ndim - 1] < TILE_COLUMNS / 4 ||
+        (run != 1 && run != 2 && run != 4 && run != 8 && run != 16))
+        return false;
+    row = nd->strides[nd->ndim - 2];
+    return row == run || row == -run;
 }
 
 static void copy_part(char *at, char *flat, size_t nbytes, bool to_host)
@@ -139,11 +244,10 @@ static void cursor_seek(struct cursor *c, const struct npux_host *host, size_t n
     }
 }
 
-/* Moves n runs forward inside the last dimension; the caller never passes its end. */
-static void cursor_advance(struct cursor *c, size_t n)
+/* Moves n forward inside dimension i, those behind which are at 0 if it is not the last; the caller never
+ * passes its end. */
+static void cursor_advance(struct cursor *c, int i, size_t n)
 {
-    int i = c->nd->ndim - 1;
-
     c->index[i] += (ptrdiff_t)n;
     c->at += (ptrdiff_t)n * c->nd->strides[i];
     while (i > 0 && c->index[i] == c->nd->shape[i]) {
@@ -159,6 +263,8 @@ static void copy_nd(const struct npux_host *host, size_t offset, char *flat, siz
 {
     const struct npux_nd *nd = host->nd;
     const int last = nd->ndim - 1;
+    const size_t row_nbytes = nd->run * (size_t)nd->shape[last];
+    const bool transposed = is_transposed(nd);
     size_t skip = offset % nd->run;
     struct cursor c;
 
@@ -170,10 +276,23 @@ static void copy_nd(const struct npux_host *host, size_t offset, char *flat, siz
         nbytes -= part;
         if (nbytes == 0)
             return;
-        cursor_advance(&c, 1);
+        cursor_advance(&c, last, 1);
     }
     while (nbytes >= nd->run) {
+        size_t n_rows = transposed && c.index[last] == 0 ? nbytes / row_nbytes : 0;
         size_t n = (size_t)(nd->shape[last] - c.index[last]);
+        if (n_rows > 1) {
+            if (n_rows > (size_t)(nd->shape[last - 1] - c.index[last - 1]))
+                n_rows = (size_t)(nd->shape[last - 1] - c.index[last - 1]);
+            copy_tiles(c.at, nd->strides[last - 1], nd->strides[last], flat, n_rows, (size_t)nd->shape[last],
+                       nd->run, to_host);
+            flat += n_rows * row_nbytes;
+            nbytes -= n_rows * row_nbytes;
+            if (nbytes == 0)
+                return;
+            cursor_advance(&c, last - 1, n_rows);
+            continue;
+        }
         if (n > nbytes / nd->run)
             n = nbytes / nd->run;
         if (to_host)
@@ -184,7 +303,7 @@ static void copy_nd(const struct npux_host *host, size_t offset, char *flat, siz
         nbytes -= n * nd->run;
         if (nbytes == 0)
             return;
-        cursor_advance(&c, n);
+        cursor_advance(&c, last, n);
     }
     copy_part(c.at, flat, nbytes, to_host); /* the range ends inside a run */
 }
