@@ -198,8 +198,9 @@ unsigned npux_stagers_join(struct npux_engine *e, uint64_t deadline_ns)
 
     while (e->n_stagers > 0)
         n_stuck += !npux_join(e->stagers[--e->n_stagers], deadline_ns);
-    if (n_stuck == 0)
+    if (n_stuck == 0) { /* else it goes the way of the engine: kept for good */
         free(e->stagers);
-    e->stagers = NULL;
+        e->stagers = NULL;
+    }
     return n_stuck;
 }
