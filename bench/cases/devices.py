@@ -1,0 +1,56 @@
+"""8 devices against 1, on the simulator's virtual clock."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING
+
+from bench.cases import case
+from bench.cases._arrays import Arrays, checked
+from npu_xfer import Scheduler, sim
+from npu_xfer._settings import MIB
+
+if TYPE_CHECKING:
+    from bench._measure import Context
+
+
+def _virtual_ns() -> int:
+    """The end of the latest event. A thread's clock begins there, and is its own from then on."""
+    with ThreadPoolExecutor(1) as fresh:
+        return fresh.submit(sim.now_ns).result()
+
+
+async def _took_us(count: int, nbytes: int, n: int, to_device: bool) -> float:
+    """Simulated time for n transfers on each of `count` devices. New schedulers: their threads begin now."""
+    async with AsyncExitStack() as stack:
+        several = [
+            await checked(Arrays(await stack.enter_async_context(Scheduler(i)), nbytes, 2, pinned=True))
+            for i in range(count)
+        ]
+        start = _virtual_ns()
+        await asyncio.gather(*(arrays.run(n, to_device=to_device) for arrays in several))
+        return (_virtual_ns() - start) / 1e3
+
+
+@case(
+    "devices",
+    "8 devices against 1, in virtual time",
+    ACLSIM_MODE="virtual",
+    ACLSIM_DEVICES="8",
+    ACLSIM_LINK="h2d=25e9,d2h=25e9",
+)
+async def devices(ctx: Context) -> None:
+    ctx.need_simulator()
+    nbytes, n = ctx.pick(tiny=(MIB, 4), quick=(16 * MIB, 16), full=(64 * MIB, 32))
+    for to_device, way in ((True, "h2d"), (False, "d2h")):
+        took: dict[int, list[float]] = {1: [], 8: []}
+        for _ in range(ctx.pick(tiny=1, quick=3)):
+            for count, times in took.items():
+                times.append(await _took_us(count, nbytes, n, to_device))
+        for count, times in took.items():
+            each = [us / n / count for us in times]
+            ctx.row(f"{way} {count} devices", "ours", each, n=n * count, nbytes=nbytes, note="simulated time")
+        scaling = [8 * one / eight for one, eight in zip(took[1], took[8], strict=True)]
+        ctx.row(way, "scaling", scaling, unit="times", better="more")
