@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ctypes
 import gc
 import inspect
 import time
@@ -177,9 +178,7 @@ class Ground:
     @staticmethod
     def view(address: int, nbytes: int) -> Bytes:
         """The bytes at an address of host memory."""
-        import ctypes
-
-        return np.frombuffer((ctypes.c_uint8 * nbytes).from_address(address), np.uint8)
+        return np.ctypeslib.as_array((ctypes.c_uint8 * nbytes).from_address(address))
 
 
 def pattern(nbytes: int, seed: int = 1) -> Bytes:

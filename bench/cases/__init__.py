@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import importlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Callable, Coroutine
 
     from bench._measure import Context
 
@@ -20,7 +20,7 @@ class Case:
 
     name: str
     what: str
-    function: Callable[[Context], Awaitable[None]]
+    function: Callable[[Context], Coroutine[Any, Any, None]]
     environ: dict[str, str]
     """Environment of its process, beside what the user set."""
 
@@ -30,10 +30,14 @@ CASES: dict[str, Case] = {}
 
 def case(
     name: str, what: str, **environ: str
-) -> Callable[[Callable[[Context], Awaitable[None]]], Callable[[Context], Awaitable[None]]]:
+) -> Callable[
+    [Callable[[Context], Coroutine[Any, Any, None]]], Callable[[Context], Coroutine[Any, Any, None]]
+]:
     """Registers a case."""
 
-    def register(function: Callable[[Context], Awaitable[None]]) -> Callable[[Context], Awaitable[None]]:
+    def register(
+        function: Callable[[Context], Coroutine[Any, Any, None]],
+    ) -> Callable[[Context], Coroutine[Any, Any, None]]:
         assert name not in CASES, name
         CASES[name] = Case(name, what, function, environ)
         return function

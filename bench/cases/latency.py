@@ -134,7 +134,7 @@ async def classes(ctx: Context) -> None:
                     start = time.perf_counter()
                     queue = asyncio.create_task(large.run(n_large * 8, to_device=to_device, **bulk))
                     await asyncio.sleep(0)
-                    loaded = []
+                    loaded: list[float] = []
                     while len(loaded) < n_small and not queue.done():
                         loaded.append(await small.run(1, to_device=to_device, **urgent) * 1e6)
                         await asyncio.sleep(1e-3)

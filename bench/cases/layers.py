@@ -43,7 +43,8 @@ async def layers(ctx: Context) -> None:
             same = blocking.empty_pinned(SMALL, np.uint8)
             same[:] = source
             beside = blocking.to_device(same)
-            engine, port, news = xfer._core.native, _native.Port(), []  # type: ignore[union-attr]  # it is open
+            news: list[Any] = []
+            engine, port = xfer._core.native, _native.Port()  # type: ignore[union-attr]  # it is open
 
             def extension() -> float:
                 start = time.perf_counter()
