@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from bench._measure import Context
 
 
+DEPTH = 6  # more than there are lanes
+
+
 def _virtual_ns() -> int:
     """The end of the latest event. A thread's clock begins there, and is its own from then on."""
     with ThreadPoolExecutor(1) as fresh:
@@ -28,9 +31,15 @@ async def _took_us(ctx: Context, count: int, nbytes: int, n: int, to_device: boo
     New schedulers, whose threads begin now; verifying them first takes no time, the link being instant."""
     async with AsyncExitStack() as stack:
         several = [
-            await checked(Arrays(await stack.enter_async_context(Scheduler(i)), nbytes, 2, pinned=True))
+            await checked(Arrays(await stack.enter_async_context(Scheduler(i)), nbytes, DEPTH, pinned=True))
             for i in range(count)
         ]
+        for arrays in several:  # every lane has its clock before time passes: it begins at the first call
+            with sim.hold_engine(arrays.xfer.device, "h2d" if to_device else "d2h"):
+                work = asyncio.gather(*(arrays.run(DEPTH, to_device=to_device) for _ in range(2)))
+                while arrays.xfer.stats().pending < 2 * DEPTH:  # noqa: ASYNC110  # seen nowhere else
+                    await asyncio.sleep(0)
+            await work
         with ctx.link(h2d_bytes_per_s=25 * 10**9, d2h_bytes_per_s=25 * 10**9, move_bytes=False):
             start = _virtual_ns()
             await asyncio.gather(*(arrays.run(n, to_device=to_device) for arrays in several))

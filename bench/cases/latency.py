@@ -115,7 +115,7 @@ async def stall(ctx: Context) -> None:
 async def classes(ctx: Context) -> None:
     ctx.need_simulator()
     priority = getattr(npu_xfer, "Priority", None)
-    note = CHECKED if priority is not None else "this version has no classes: plain transfers"
+    note = CHECKED if priority is not None else "this version has no classes; verified before, timing only"
     urgent: dict[str, Any] = {"priority": priority.LATENCY} if priority is not None else {}
     bulk: dict[str, Any] = {"priority": priority.BULK} if priority is not None else {}
     nbytes, n_large, n_small = ctx.pick(

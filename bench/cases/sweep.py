@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -71,7 +72,7 @@ async def sweep(ctx: Context) -> None:
                         contenders,
                         n=n,
                         nbytes=nbytes,
-                        checks={"ours": lambda a=arrays, t=to_device: a.check(to_device=t)},
+                        checks={"ours": functools.partial(arrays.check, to_device=to_device)},
                     )
                 if pinned:
                     ground.runtime.free_host(host)
