@@ -10,6 +10,7 @@ Threads: a bridge belongs to the thread of its loop.
 from __future__ import annotations
 
 import asyncio
+import functools
 import sys
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -17,11 +18,14 @@ import anyio
 import anyio.to_thread
 
 from npu_xfer import _native
+from npu_xfer.transfer import Failure
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Generator
 
 _T = TypeVar("_T")
+
+_running_loop = asyncio._get_running_loop  # found once, not for each transfer
 
 __all__ = ["Bridge", "open_bridge", "run_to_end"]
 
@@ -30,7 +34,7 @@ class Bridge:
     """A port and the loop that listens to it."""
 
     def __init__(self) -> None:
-        self.port = _native.Port()
+        self.port = _native.Port(has_turns=True)
         self._news: list[tuple[Any, Any, bool]] = []  # reaped, perhaps not settled: an interrupt came between
 
     def reap(self) -> None:
@@ -39,6 +43,10 @@ class Bridge:
         for handle, outcome, failed in self._news:
             handle._settle(outcome, failed)
         self._news.clear()
+
+    def new_call(self) -> Any:
+        """A handle for one await: gives the outcome of its request, a tuple or a Failure."""
+        raise NotImplementedError
 
     def is_here(self) -> bool:
         """Whether the caller runs in this bridge's event loop."""
@@ -62,10 +70,25 @@ class _AsyncioBridge(Bridge):
         super().__init__()
         self._loop = loop
         self.new_waiter = loop.create_future  # type: ignore[method-assign]  # saves a call per await
+        self._call_type = type(loop.create_future())
+        self.new_call = functools.partial(self._call_type, loop=loop)  # type: ignore[method-assign]  # the same
         loop.add_reader(self.port.fileno(), self.reap)
 
+    def reap(self) -> None:
+        self.port.reap(self._news)
+        call_type = self._call_type
+        closed = self._loop.is_closed()
+        for handle, outcome, failed in self._news:
+            if type(handle) is not call_type:
+                handle._settle(outcome, failed)
+            elif outcome is not None:
+                result = Failure(outcome) if failed else outcome
+                if not (handle.done() or closed):  # done: its task was cancelled, or this comes a second time
+                    handle.set_result(result)
+        self._news.clear()
+
     def is_here(self) -> bool:
-        return asyncio._get_running_loop() is self._loop
+        return _running_loop() is self._loop
 
     def wake(self, waiter: asyncio.Future[None]) -> None:
         if not waiter.done() and not self._loop.is_closed():
@@ -109,6 +132,21 @@ class _TrioWaiter:
             trio.lowlevel.reschedule(task)
 
 
+class _TrioCall(_TrioWaiter):
+    """A request with one await."""
+
+    __slots__ = ("_result",)
+
+    def _settle(self, outcome: tuple[Any, ...] | None, failed: bool) -> None:
+        if outcome is not None and not self._woken:
+            self._result: Any = Failure(outcome) if failed else outcome
+            self.wake()
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        yield from super().__await__()
+        return self._result
+
+
 class _TrioBridge(Bridge):
     def __init__(self) -> None:
         import trio
@@ -133,6 +171,9 @@ class _TrioBridge(Bridge):
 
     def new_waiter(self) -> Awaitable[None]:
         return _TrioWaiter(self)
+
+    def new_call(self) -> Any:
+        return _TrioCall(self)
 
     def wake(self, waiter: _TrioWaiter) -> None:
         waiter.wake()

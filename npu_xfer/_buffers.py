@@ -14,14 +14,34 @@ import numpy as np
 from npu_xfer.errors import InvalidTransfer, UnsupportedDType
 
 if TYPE_CHECKING:
+    from typing import TypeGuard
+
     from numpy.typing import NDArray
 
-__all__ = ["as_destination", "as_source", "exportable", "is_source", "name_of", "refuse_look_alike"]
+__all__ = [
+    "as_destination",
+    "as_source",
+    "exportable",
+    "is_plain",
+    "is_source",
+    "name_of",
+    "prepare",
+    "refuse_look_alike",
+]
 
 
 def is_source(value: object) -> bool:
     """Whether a leaf of a tree is something to move, rather than to pass through."""
     return isinstance(value, np.ndarray | np.generic)
+
+
+_PLAIN = frozenset(id(np.dtype(char)) for char in "?bhilqpBHILQPefdFD")
+"""Identities of numpy's own native number types, which live as long as numpy. Most arrays have one."""
+
+
+def is_plain(value: object) -> TypeGuard[NDArray[Any]]:
+    """Whether it is an array that the engine takes as it is, without any further check."""
+    return type(value) is np.ndarray and id(value.dtype) in _PLAIN
 
 
 def as_source(value: object) -> NDArray[Any]:
@@ -101,6 +121,12 @@ def _is_native(dtype: np.dtype[Any]) -> bool:
     if dtype.fields is not None:
         return all(_is_native(field[0]) for field in dtype.fields.values())
     return dtype.isnative
+
+
+def prepare(value: object) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The array behind `value`, checked, and the same as the engine takes it."""
+    array = as_source(value)
+    return array, exportable(array)
 
 
 def exportable(array: NDArray[Any]) -> NDArray[Any]:

@@ -22,6 +22,7 @@ import numpy as np
 from npu_xfer import _native
 from npu_xfer._cann.codes import acl_error, transfer_error
 from npu_xfer._library import choose_library
+from npu_xfer._settings import default_stagers
 from npu_xfer._types import LaneStats, Stats
 from npu_xfer.errors import (
     ClosedError,
@@ -113,6 +114,8 @@ class Core:
             settings.inline_bytes,
             settings.result_cache,
             settings.n_lanes,
+            settings.n_stagers or default_stagers(),
+            settings.spin_us * 1000,
         )
         _say_simulated(self)
         _open_cores.add(self)

@@ -55,6 +55,8 @@ class Face(Generic[A]):
         chunk_bytes: int | str | None = None,
         inline_bytes: int | str | None = None,
         n_lanes: int | None = None,
+        n_stagers: int | None = None,
+        spin_us: int | None = None,
         result_cache: int | str | None = None,
         close_timeout_s: float = CLOSE_TIMEOUT_S,
     ) -> None:
@@ -66,7 +68,12 @@ class Face(Generic[A]):
             staging_bytes: cap of page-locked staging memory for each direction: bytes, or text as "64MiB".
             chunk_bytes: largest piece of a pageable array that is copied at once.
             inline_bytes: arrays up to this many bytes are captured by the submitting call itself.
-            n_lanes: streams, each with a thread, for each direction; 1 to 32.
+            n_lanes: streams, each with a thread, for each direction; 1 to 32. Of three or more, one is kept
+                for transfers of `Priority.LATENCY`.
+            n_stagers: threads that copy between ordinary and staging memory, both directions together; 0 or
+                not given: by the number of cores.
+            spin_us: microseconds for which a thread that has run out of work looks for more before it
+                sleeps; 0 turns it off.
             result_cache: idle memory of results that is kept for reuse.
             close_timeout_s: how long closing waits for transfers under way, in seconds.
 
@@ -80,6 +87,8 @@ class Face(Generic[A]):
             chunk_bytes=chunk_bytes,
             inline_bytes=inline_bytes,
             n_lanes=n_lanes,
+            n_stagers=n_stagers,
+            spin_us=spin_us,
             result_cache=result_cache,
         )
         if not close_timeout_s >= 0:
@@ -193,31 +202,44 @@ class Face(Generic[A]):
             )
         return array._memory() if array.nbytes else None
 
-    def _upload(self, port: _native.Port, handle: Handle[Any], array: NDArray[Any], out: A | None) -> None:
+    def _upload(
+        self, port: _native.Port, handle: Handle[Any], array: NDArray[Any], out: A | None, priority: int
+    ) -> None:
         block = None if out is None else self._device_target(out, array)
         offset = 0 if out is None else out._offset
-        if self._opened().native.submit(port, handle._ticket(), H2D, exportable(array), block, offset):
+        if self._opened().native.submit(
+            port, handle._ticket(), H2D, exportable(array), block, offset, priority
+        ):
             handle._captured = True
 
-    def _upload_many(self, port: _native.Port, handle: Handle[Any], arrays: list[NDArray[Any]]) -> None:
+    def _upload_many(
+        self, port: _native.Port, handle: Handle[Any], arrays: list[NDArray[Any]], priority: int
+    ) -> None:
         if not arrays:
             handle._settle((), False)
             return
         items: list[tuple[Any, _native.Block | None, int]] = [
             (exportable(array), None, 0) for array in arrays
         ]
-        if self._opened().native.submit_many(port, handle._ticket(), H2D, items):
+        if self._opened().native.submit_many(port, handle._ticket(), H2D, items, priority):
             handle._captured = True
 
     def _download(
-        self, port: _native.Port, handle: Handle[Any], array: ArrayOnDevice, target: NDArray[Any]
+        self,
+        port: _native.Port,
+        handle: Handle[Any],
+        array: ArrayOnDevice,
+        target: NDArray[Any],
+        priority: int,
     ) -> None:
         block = self._device_block(array)
         handle._captured = True
         if block is None:
             handle._settle((None,), False)
             return
-        self._opened().native.submit(port, handle._ticket(), D2H, exportable(target), block, array._offset)
+        self._opened().native.submit(
+            port, handle._ticket(), D2H, exportable(target), block, array._offset, priority
+        )
 
     def _download_many(
         self,
@@ -225,6 +247,7 @@ class Face(Generic[A]):
         handle: Handle[Any],
         arrays: list[ArrayOnDevice],
         targets: list[NDArray[Any]],
+        priority: int,
     ) -> None:
         """`arrays` have at least one byte each."""
         handle._captured = True
@@ -235,7 +258,7 @@ class Face(Generic[A]):
             (exportable(target), self._device_block(array), array._offset)
             for array, target in zip(arrays, targets, strict=True)
         ]
-        self._opened().native.submit_many(port, handle._ticket(), D2H, items)
+        self._opened().native.submit_many(port, handle._ticket(), D2H, items, priority)
 
     def _host_target(self, array: ArrayOnDevice, out: object | None) -> NDArray[Any]:
         self._device_block(array)
@@ -257,11 +280,11 @@ class Face(Generic[A]):
         result = outcome[0]
         if isinstance(result, BaseException):
             raise result
-        shape, dtype, out = spec
+        shape, dtype, nbytes, out = spec
         if out is not None:
             existing: A = out
             return existing
-        return self._array_type(self, self._device, result, shape, dtype)
+        return self._array_type(self, result, shape, dtype, nbytes)
 
     def _finish_download(self, outcome: tuple[Any, ...], spec: NDArray[Any]) -> NDArray[Any]:
         if isinstance(outcome[0], BaseException):
@@ -273,7 +296,7 @@ class Face(Generic[A]):
         results = [
             None
             if isinstance(result, BaseException)
-            else self._array_type(self, self._device, result, array.shape, array.dtype)
+            else self._array_type(self, result, array.shape, array.dtype, array.nbytes)
             for result, array in zip(outcome, arrays, strict=True)
         ]
         return _whole_or_raise(outcome, results, plan)

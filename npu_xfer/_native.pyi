@@ -13,6 +13,7 @@ class Block:
     def __buffer__(self, flags: int, /) -> memoryview: ...
 
 class Port:
+    def __init__(self, has_turns: bool = False) -> None: ...
     def fileno(self) -> int: ...
     def reap(self, news: list[tuple[Any, tuple[Any, ...] | None, bool]], /) -> None: ...
     def wait(self, timeout_s: float, /) -> bool: ...
@@ -27,6 +28,8 @@ class Engine:
         inline_nbytes: int,
         result_nbytes: int,
         n_lanes: int,
+        n_stagers: int,
+        spin_ns: int,
     ) -> Engine: ...
     @property
     def pending(self) -> int: ...
@@ -35,10 +38,24 @@ class Engine:
     @property
     def faults_known(self) -> bool: ...
     def submit(
-        self, port: Port, handle: object, direction: int, array: Any, block: Block | None, offset: int, /
+        self,
+        port: Port,
+        handle: object,
+        direction: int,
+        array: Any,
+        block: Block | None,
+        offset: int,
+        priority: int,
+        /,
     ) -> bool: ...
     def submit_many(
-        self, port: Port, handle: object, direction: int, items: list[tuple[Any, Block | None, int]], /
+        self,
+        port: Port,
+        handle: object,
+        direction: int,
+        items: list[tuple[Any, Block | None, int]],
+        priority: int,
+        /,
     ) -> bool: ...
     def pinned(self, nbytes: int, /) -> Block: ...
     def result(self, nbytes: int, /) -> Block: ...

@@ -16,7 +16,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["GIB", "KIB", "MIB", "Settings", "format_nbytes", "parse_nbytes", "settings", "whole_number"]
+__all__ = [
+    "GIB",
+    "KIB",
+    "MIB",
+    "Settings",
+    "default_stagers",
+    "format_nbytes",
+    "parse_nbytes",
+    "settings",
+    "whole_number",
+]
 
 _T = TypeVar("_T")
 
@@ -129,6 +139,14 @@ class Settings:
     n_lanes: int = 3
     """NPU_XFER_LANES: streams per direction and device."""
 
+    n_stagers: int = 0
+    """NPU_XFER_STAGERS: threads per device that copy between ordinary and staging memory; 0: half of the
+    cores that this process may use, from 1 to 4."""
+
+    spin_us: int = 50
+    """NPU_XFER_SPIN: microseconds for which a stream's thread that has run out of work looks for more before
+    it sleeps; 0 turns it off. At most one thread of a process does so (one for four cores)."""
+
     inline_bytes: int = 64 * KIB
     """NPU_XFER_INLINE: sources of at most this many bytes are captured on the calling thread."""
 
@@ -166,6 +184,18 @@ class Settings:
             n_lanes=_read(
                 environ, "NPU_XFER_LANES", functools.partial(_parse_count, least=1, most=32), default.n_lanes
             ),
+            n_stagers=_read(
+                environ,
+                "NPU_XFER_STAGERS",
+                functools.partial(_parse_count, least=0, most=64),
+                default.n_stagers,
+            ),
+            spin_us=_read(
+                environ,
+                "NPU_XFER_SPIN",
+                functools.partial(_parse_count, least=0, most=10_000),
+                default.spin_us,
+            ),
             inline_bytes=_read(environ, "NPU_XFER_INLINE", parse_nbytes, default.inline_bytes),
             result_cache=_read(environ, "NPU_XFER_RESULTS", parse_nbytes, default.result_cache),
             cann_homes=tuple((name, environ[name]) for name in homes if environ.get(name)),
@@ -196,8 +226,10 @@ _LEAST = {
     "inline_bytes": 0,
     "result_cache": 0,
     "n_lanes": 1,
+    "n_stagers": 0,
+    "spin_us": 0,
 }
-_MOST = {"n_lanes": 32}
+_MOST = {"n_lanes": 32, "n_stagers": 64, "spin_us": 10_000}
 
 
 def _argument(name: str, value: Any) -> Any:
@@ -206,7 +238,7 @@ def _argument(name: str, value: Any) -> Any:
             return _parse_library(os.fspath(value))
         except ValueError as error:
             raise ValueError(f"library={value!r} is not valid: {error}") from None
-    return whole_number(name, value, least=_LEAST[name], most=_MOST.get(name), size=name != "n_lanes")
+    return whole_number(name, value, least=_LEAST[name], most=_MOST.get(name), size=name not in _MOST)
 
 
 def whole_number(
@@ -227,6 +259,11 @@ def whole_number(
     if isinstance(value, bool) or number < least or (most is not None and number > most):
         raise ValueError(f"{name}={value!r} is not valid; {accepted}")
     return number
+
+
+def default_stagers() -> int:
+    """How many staging threads suit this process: the user's code and the device's driver need cores too."""
+    return max(1, min(4, len(os.sched_getaffinity(0)) // 2))
 
 
 @functools.cache

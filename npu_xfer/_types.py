@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
-__all__ = ["Direction", "LaneStats", "LibraryInfo", "Stats"]
+__all__ = ["Direction", "LaneStats", "LibraryInfo", "Priority", "Stats"]
 
 
 class _TextEnum(str, enum.Enum):
@@ -25,6 +25,22 @@ class Direction(_TextEnum):
     def number(self) -> int:
         """The number that the native engine and the simulator use for it: 0 for H2D, 1 for D2H."""
         return 0 if self is Direction.H2D else 1
+
+
+class Priority(enum.IntEnum):
+    """Which of two transfers that could go now goes first; see `Scheduler.to_device`.
+
+    The scheduler serves them; ACL's own stream priority does nothing.
+    """
+
+    LATENCY = 0
+    """Goes before all others; it waits for at most what is on the streams already, about two chunks."""
+
+    NORMAL = 1
+    """The default."""
+
+    BULK = 2
+    """Takes what the others leave, but is never starved: whoever was passed over eight times goes next."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from npu_xfer import _native
 from npu_xfer._buffers import as_source
 from npu_xfer._face import Face, sources_of
+from npu_xfer._types import Priority
 from npu_xfer.device_array import ArrayOnDevice
 from npu_xfer.errors import TransferWarning
 from npu_xfer.transfer import Handle
@@ -36,7 +37,9 @@ class BlockingDeviceArray(ArrayOnDevice):
 
     __slots__ = ()
 
-    def to_host(self, *, out: NDArray[Any] | None = None) -> NDArray[Any]:
+    def to_host(
+        self, *, out: NDArray[Any] | None = None, priority: Priority = Priority.NORMAL
+    ) -> NDArray[Any]:
         """A copy in host memory; see `BlockingScheduler.to_host`."""
         face: BlockingScheduler = self._owner
         return face.to_host(self, out=out)
@@ -148,63 +151,83 @@ class BlockingScheduler(Face[BlockingDeviceArray]):
         return inbox
 
     def submit_to_device(
-        self, array: NDArray[Any] | np.generic, *, out: BlockingDeviceArray | None = None
+        self,
+        array: NDArray[Any] | np.generic,
+        *,
+        out: BlockingDeviceArray | None = None,
+        priority: Priority = Priority.NORMAL,
     ) -> BlockingTransfer[BlockingDeviceArray]:
         """Starts a copy to the device; returns when the source may be changed or freed."""
-        transfer = self._start_upload(array, out)
+        transfer = self._start_upload(array, out, priority)
         transfer._wait_captured()
         return transfer
 
     def _start_upload(
-        self, array: NDArray[Any] | np.generic, out: BlockingDeviceArray | None
+        self, array: NDArray[Any] | np.generic, out: BlockingDeviceArray | None, priority: int
     ) -> BlockingTransfer[BlockingDeviceArray]:
         source = as_source(array)
-        spec = (source.shape, source.dtype, out)
+        spec = (source.shape, source.dtype, source.nbytes, out)
         transfer: BlockingTransfer[BlockingDeviceArray] = BlockingTransfer(
             self._inbox(), self._finish_upload, spec
         )
-        self._upload(transfer._port, transfer, source, out)
+        self._upload(transfer._port, transfer, source, out, priority)
         return transfer
 
     def submit_to_host(
-        self, array: BlockingDeviceArray, *, out: NDArray[Any] | None = None
+        self,
+        array: BlockingDeviceArray,
+        *,
+        out: NDArray[Any] | None = None,
+        priority: Priority = Priority.NORMAL,
     ) -> BlockingTransfer[NDArray[Any]]:
         """Starts a copy to the host; `result` of the returned transfer gives the array."""
         target = self._host_target(array, out)
         transfer: BlockingTransfer[NDArray[Any]] = BlockingTransfer(
             self._inbox(), self._finish_download, target if out is None else out
         )
-        self._download(transfer._port, transfer, array, target)
+        self._download(transfer._port, transfer, array, target, priority)
         return transfer
 
     def to_device(
-        self, array: NDArray[Any] | np.generic, *, out: BlockingDeviceArray | None = None
+        self,
+        array: NDArray[Any] | np.generic,
+        *,
+        out: BlockingDeviceArray | None = None,
+        priority: Priority = Priority.NORMAL,
     ) -> BlockingDeviceArray:
         """Copies a numpy array to the device; see `Scheduler.to_device`."""
-        return self._start_upload(array, out).result()
+        return self._start_upload(array, out, priority).result()
 
     @overload
-    def to_host(self, array: BlockingDeviceArray, *, out: None = None) -> NDArray[Any]: ...
+    def to_host(
+        self, array: BlockingDeviceArray, *, out: None = None, priority: Priority = ...
+    ) -> NDArray[Any]: ...
     @overload
-    def to_host(self, array: BlockingDeviceArray, *, out: ArrayT) -> ArrayT: ...
-    def to_host(self, array: BlockingDeviceArray, *, out: NDArray[Any] | None = None) -> NDArray[Any]:
+    def to_host(self, array: BlockingDeviceArray, *, out: ArrayT, priority: Priority = ...) -> ArrayT: ...
+    def to_host(
+        self,
+        array: BlockingDeviceArray,
+        *,
+        out: NDArray[Any] | None = None,
+        priority: Priority = Priority.NORMAL,
+    ) -> NDArray[Any]:
         """Copies a device array to host memory; see `Scheduler.to_host`."""
-        return self.submit_to_host(array, out=out).result()
+        return self.submit_to_host(array, out=out, priority=priority).result()
 
-    def to_device_many(self, tree: Any) -> Any:
+    def to_device_many(self, tree: Any, *, priority: Priority = Priority.NORMAL) -> Any:
         """Copies every numpy array in a tree to the device; see `Scheduler.to_device_many`."""
         arrays, plan = sources_of(tree)
         transfer: BlockingTransfer[Any] = BlockingTransfer(
             self._inbox(), self._finish_upload_many, (arrays, plan)
         )
-        self._upload_many(transfer._port, transfer, arrays)
+        self._upload_many(transfer._port, transfer, arrays, priority)
         return transfer.result()
 
-    def to_host_many(self, tree: Any) -> Any:
+    def to_host_many(self, tree: Any, *, priority: Priority = Priority.NORMAL) -> Any:
         """Copies every device array in a tree to the host; see `Scheduler.to_host_many`."""
         arrays, targets, spec = self._host_targets(tree)
         transfer: BlockingTransfer[Any] = BlockingTransfer(self._inbox(), self._finish_download_many, spec)
-        self._download_many(transfer._port, transfer, arrays, targets)
+        self._download_many(transfer._port, transfer, arrays, targets, priority)
         return transfer.result()
 
     def __del__(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
+from npu_xfer._types import Priority
 from npu_xfer.errors import ClosedError
 
 if TYPE_CHECKING:
@@ -26,23 +27,23 @@ class ArrayOnDevice:
     `address`. It dies with that scheduler.
     """
 
-    __slots__ = ("__weakref__", "_block", "_device", "_dtype", "_nbytes", "_offset", "_owner", "_shape")
+    __slots__ = ("__weakref__", "_block", "_dtype", "_nbytes", "_owner", "_shape")
+
+    _offset = 0  # of the first byte in the block
 
     def __init__(
         self,
         owner: Any,
-        device: int,
         block: _native.Block | None,
         shape: tuple[int, ...],
         dtype: np.dtype[Any],
+        nbytes: int,
     ) -> None:
         self._owner = owner
-        self._device = device
         self._block = block  # None for zero bytes, which need no memory
-        self._offset = 0
         self._shape = shape
         self._dtype = dtype
-        self._nbytes = math.prod(shape) * dtype.itemsize
+        self._nbytes = nbytes
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -62,7 +63,8 @@ class ArrayOnDevice:
     @property
     def device(self) -> int:
         """Number of the device that holds the memory."""
-        return self._device
+        number: int = self._owner.device
+        return number
 
     @property
     def address(self) -> int:
@@ -85,7 +87,7 @@ class ArrayOnDevice:
     def _memory(self) -> _native.Block:
         if self._block is None or not self._block.alive:
             raise ClosedError(
-                f"this array of {self.nbytes} bytes was on device {self._device}, whose scheduler is closed; "
+                f"this array of {self.nbytes} bytes was on device {self.device}, whose scheduler is closed; "
                 "its bytes are gone",
                 remedy="fetch results with to_host before the scheduler is closed",
             )
@@ -94,7 +96,7 @@ class ArrayOnDevice:
     def __repr__(self) -> str:
         return (
             f"<{type(self).__name__} shape={self.shape} dtype={self.dtype} "
-            f"device={self._device} nbytes={self.nbytes}>"
+            f"device={self.device} nbytes={self.nbytes}>"
         )
 
     def __len__(self) -> int:
@@ -110,7 +112,9 @@ class ArrayOnDevice:
 
 
 class _HostFace(Protocol):
-    def to_host(self, array: ArrayOnDevice, *, out: NDArray[Any] | None = ...) -> Awaitable[NDArray[Any]]: ...
+    def to_host(
+        self, array: ArrayOnDevice, *, out: NDArray[Any] | None = ..., priority: Priority = ...
+    ) -> Awaitable[NDArray[Any]]: ...
 
 
 class DeviceArray(ArrayOnDevice):
@@ -118,7 +122,9 @@ class DeviceArray(ArrayOnDevice):
 
     __slots__ = ()
 
-    async def to_host(self, *, out: NDArray[Any] | None = None) -> NDArray[Any]:
+    async def to_host(
+        self, *, out: NDArray[Any] | None = None, priority: Priority = Priority.NORMAL
+    ) -> NDArray[Any]:
         """A copy in host memory; see `Scheduler.to_host`."""
         face: _HostFace = self._owner
-        return await face.to_host(self, out=out)
+        return await face.to_host(self, out=out, priority=priority)

@@ -9,11 +9,12 @@ import anyio
 import anyio.to_thread
 
 from npu_xfer._bridge import Bridge, open_bridge, run_to_end
-from npu_xfer._buffers import as_source
-from npu_xfer._face import Face, sources_of
+from npu_xfer._buffers import as_source, exportable, is_plain, prepare
+from npu_xfer._face import D2H, H2D, Face, sources_of
+from npu_xfer._types import Priority
 from npu_xfer.device_array import ArrayOnDevice, DeviceArray
 from npu_xfer.errors import ClosedError, TransferWarning, XferError
-from npu_xfer.transfer import Transfer
+from npu_xfer.transfer import Transfer, raise_taken
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
     from typing_extensions import Self
+
+    from npu_xfer import _native
 
 __all__ = ["Scheduler"]
 
@@ -44,6 +47,7 @@ class Scheduler(Face[DeviceArray]):
     _array_type = DeviceArray
     _opened_by = "async with"
     _bridge: Bridge | None = None
+    _native: _native.Engine  # there while there is a bridge
 
     async def __aenter__(self) -> Self:
         await self.open()
@@ -62,6 +66,7 @@ class Scheduler(Face[DeviceArray]):
         """
         try:
             await run_to_end(self._open_core)
+            self._native = self._opened().native
             self._bridge = open_bridge()
             await anyio.lowlevel.checkpoint_if_cancelled()
         except BaseException:
@@ -110,26 +115,32 @@ class Scheduler(Face[DeviceArray]):
         return bridge
 
     def _start_upload(
-        self, array: NDArray[Any] | np.generic, out: DeviceArray | None
+        self, array: NDArray[Any] | np.generic, out: DeviceArray | None, priority: int = Priority.NORMAL
     ) -> Transfer[DeviceArray]:
         bridge = self._loop()
         source = as_source(array)
-        spec = (source.shape, source.dtype, out)
+        spec = (source.shape, source.dtype, source.nbytes, out)
         transfer: Transfer[DeviceArray] = Transfer(bridge, self._finish_upload, spec)
-        self._upload(bridge.port, transfer, source, out)
+        self._upload(bridge.port, transfer, source, out, priority)
         return transfer
 
-    def _start_download(self, array: ArrayOnDevice, out: NDArray[Any] | None) -> Transfer[NDArray[Any]]:
+    def _start_download(
+        self, array: ArrayOnDevice, out: NDArray[Any] | None, priority: int
+    ) -> Transfer[NDArray[Any]]:
         bridge = self._loop()
         target = self._host_target(array, out)
         transfer: Transfer[NDArray[Any]] = Transfer(
             bridge, self._finish_download, target if out is None else out
         )
-        self._download(bridge.port, transfer, array, target)
+        self._download(bridge.port, transfer, array, target, priority)
         return transfer
 
     async def to_device(
-        self, array: NDArray[Any] | np.generic, *, out: DeviceArray | None = None
+        self,
+        array: NDArray[Any] | np.generic,
+        *,
+        out: DeviceArray | None = None,
+        priority: Priority = Priority.NORMAL,
     ) -> DeviceArray:
         """Copies a numpy array to the device; returns when its bytes are there, visible to every stream.
 
@@ -137,16 +148,34 @@ class Scheduler(Face[DeviceArray]):
             array: any native numeric, date or structured dtype, any strides; copied in C order. It must not
                 change before the call returns (see `submit_to_device`).
             out: an array of this device to copy into, of the same shape and dtype, instead of a new one.
+            priority: which of the transfers that could go now goes first; order on shared memory is kept
+                whatever the priorities.
 
         Raises:
             InvalidTransfer, UnsupportedDType: before anything was started.
             TransferError: the copy failed; the bytes of `out` are undefined.
             ClosedError: the scheduler is closed.
         """
-        return await self._start_upload(array, out)
+        bridge = self._bridge
+        if bridge is None or not bridge.is_here():
+            bridge = self._loop()
+        source, exported = (array, array) if is_plain(array) else prepare(array)
+        block, offset = (None, 0) if out is None else (self._device_target(out, source), out._offset)
+        call = bridge.new_call()
+        self._native.submit(bridge.port, call, H2D, exported, block, offset, priority)
+        outcome = await call
+        if type(outcome) is not tuple:
+            raise_taken(outcome)
+        if out is not None:
+            return out
+        return DeviceArray(self, outcome[0], source.shape, source.dtype, source.nbytes)
 
     async def submit_to_device(
-        self, array: NDArray[Any] | np.generic, *, out: DeviceArray | None = None
+        self,
+        array: NDArray[Any] | np.generic,
+        *,
+        out: DeviceArray | None = None,
+        priority: Priority = Priority.NORMAL,
     ) -> Transfer[DeviceArray]:
         """Starts a copy to the device; returns as soon as the source may be changed or freed.
 
@@ -155,16 +184,20 @@ class Scheduler(Face[DeviceArray]):
         is borrowed: it must not change before the transfer is done. Arguments and errors as `to_device`;
         what goes wrong after the start is raised by awaiting the transfer.
         """
-        transfer = self._start_upload(array, out)
+        transfer = self._start_upload(array, out, priority)
         if not transfer.captured:
             await transfer._wait_captured()
         return transfer
 
     @overload
-    async def to_host(self, array: DeviceArray, *, out: None = None) -> NDArray[Any]: ...
+    async def to_host(
+        self, array: DeviceArray, *, out: None = None, priority: Priority = ...
+    ) -> NDArray[Any]: ...
     @overload
-    async def to_host(self, array: DeviceArray, *, out: ArrayT) -> ArrayT: ...
-    async def to_host(self, array: DeviceArray, *, out: NDArray[Any] | None = None) -> NDArray[Any]:
+    async def to_host(self, array: DeviceArray, *, out: ArrayT, priority: Priority = ...) -> ArrayT: ...
+    async def to_host(
+        self, array: DeviceArray, *, out: NDArray[Any] | None = None, priority: Priority = Priority.NORMAL
+    ) -> NDArray[Any]:
         """Copies a device array to host memory; returns the numpy array when it is complete.
 
         Args:
@@ -179,15 +212,28 @@ class Scheduler(Face[DeviceArray]):
             TransferError: the copy failed.
             ClosedError: the scheduler is closed.
         """
-        return await self._start_download(array, out)
+        bridge = self._bridge
+        if bridge is None or not bridge.is_here():
+            bridge = self._loop()
+        target = self._host_target(array, out)
+        result = target if out is None else out
+        block = array._block
+        if block is None:  # no bytes
+            return result
+        call = bridge.new_call()
+        self._native.submit(bridge.port, call, D2H, exportable(target), block, array._offset, priority)
+        outcome = await call
+        if type(outcome) is not tuple:
+            raise_taken(outcome)
+        return result
 
     async def submit_to_host(
-        self, array: DeviceArray, *, out: NDArray[Any] | None = None
+        self, array: DeviceArray, *, out: NDArray[Any] | None = None, priority: Priority = Priority.NORMAL
     ) -> Transfer[NDArray[Any]]:
         """Starts a copy to the host; awaiting the returned transfer gives the array. See `to_host`."""
-        return self._start_download(array, out)
+        return self._start_download(array, out, priority)
 
-    async def to_device_many(self, tree: Any) -> Any:
+    async def to_device_many(self, tree: Any, *, priority: Priority = Priority.NORMAL) -> Any:
         """Copies every numpy array in a tree to the device: one request, one wake-up.
 
         Args:
@@ -205,15 +251,15 @@ class Scheduler(Face[DeviceArray]):
         bridge = self._loop()
         arrays, plan = sources_of(tree)
         transfer: Transfer[Any] = Transfer(bridge, self._finish_upload_many, (arrays, plan))
-        self._upload_many(bridge.port, transfer, arrays)
+        self._upload_many(bridge.port, transfer, arrays, priority)
         return await transfer
 
-    async def to_host_many(self, tree: Any) -> Any:
+    async def to_host_many(self, tree: Any, *, priority: Priority = Priority.NORMAL) -> Any:
         """Copies every device array in a tree to the host: one request, one wake-up. See `to_device_many`."""
         bridge = self._loop()
         arrays, targets, spec = self._host_targets(tree)
         transfer: Transfer[Any] = Transfer(bridge, self._finish_download_many, spec)
-        self._download_many(bridge.port, transfer, arrays, targets)
+        self._download_many(bridge.port, transfer, arrays, targets, priority)
         return await transfer
 
     def __del__(self) -> None:

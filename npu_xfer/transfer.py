@@ -10,7 +10,7 @@ from npu_xfer.errors import TransferWarning
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Generator
 
-__all__ = ["Handle", "Transfer", "Waking"]
+__all__ = ["Failure", "Handle", "Transfer", "Waking", "raise_taken"]
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -38,6 +38,31 @@ class _NeverRetrieved:
             warnings.warn(
                 f"a transfer failed and nobody awaited it: {self._text}", TransferWarning, stacklevel=1
             )
+
+
+class Failure:
+    """The outcome of a transfer that failed, for the one await it belongs to; says so if that has gone."""
+
+    __slots__ = ("_error", "_unseen")
+
+    def __init__(self, outcome: tuple[Any, ...]) -> None:
+        self._error: BaseException | None = outcome[0]
+        self._unseen = _NeverRetrieved(str(outcome[0]))
+
+    def take(self) -> BaseException:
+        """The error, which this then no longer holds: no cycle through the traceback."""
+        self._unseen.disarm()
+        error, self._error = self._error, None
+        return error or RuntimeError("taken twice")
+
+
+def raise_taken(failure: Failure) -> NoReturn:
+    """Raises its error, and leaves no cycle of error, traceback and frame."""
+    error = failure.take()
+    try:
+        raise error
+    finally:
+        del error
 
 
 class Handle(Generic[T_co]):

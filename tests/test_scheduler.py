@@ -341,7 +341,7 @@ async def test_a_refused_submit_names_the_call(xfer: Scheduler) -> None:
 
 
 async def test_batch_error_keeps_the_others(xfer: Scheduler) -> None:
-    arrays = [pattern(100, seed) for seed in range(5)]
+    arrays = [pattern(200_000, seed) for seed in range(5)]  # large enough for a copy each
     sim.fail_copy(507001, device=0, direction="h2d", nth=3)
     with pytest.raises(npu_xfer.BatchError) as caught:
         await xfer.to_device_many(arrays)
@@ -350,6 +350,16 @@ async def test_batch_error_keeps_the_others(xfer: Scheduler) -> None:
     for place in (0, 1, 3, 4):
         device: Any = caught.value.results[place]
         assert np.array_equal(await xfer.to_host(device), arrays[place])
+
+
+async def test_small_arrays_that_shared_a_failed_copy_fail_together(xfer: Scheduler) -> None:
+    arrays = [pattern(100, seed) for seed in range(5)] + [pattern(200_000, 5)]
+    sim.add_fault("copy code=507001 direction=h2d max_bytes=1000")
+    with pytest.raises(npu_xfer.BatchError) as caught:
+        await xfer.to_device_many(arrays)
+    assert list(caught.value.errors) == [0, 1, 2, 3, 4]
+    device: Any = caught.value.results[5]
+    assert np.array_equal(await xfer.to_host(device), arrays[5])
 
 
 async def test_out_of_device_memory_is_an_error_with_a_code(xfer: Scheduler) -> None:

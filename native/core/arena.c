@@ -33,6 +33,7 @@ struct npux_arena {
     struct npux_span *idle;               /* mapped, without blocks out */
     struct npux_span **sorted;            /* every mapped span, by address */
     size_t n_sorted, cap_sorted;
+    atomic_size_t n_mapped; /* n_sorted, for those who hold no lock */
     uint64_t returns;
     bool interrupted, closed;
     void (*on_gone)(void *context);
@@ -154,14 +155,14 @@ static bool sorted_add(struct npux_arena *arena, struct npux_span *span)
     at = sorted_after(arena, span->address);
     memmove(arena->sorted + at + 1, arena->sorted + at, (arena->n_sorted - at) * sizeof(*arena->sorted));
     arena->sorted[at] = span;
-    arena->n_sorted++;
+    atomic_store_explicit(&arena->n_mapped, ++arena->n_sorted, memory_order_relaxed);
     return true;
 }
 
 static void sorted_remove(struct npux_arena *arena, const struct npux_span *span)
 {
     size_t at = sorted_after(arena, span->address) - 1;
-    arena->n_sorted--;
+    atomic_store_explicit(&arena->n_mapped, --arena->n_sorted, memory_order_relaxed);
     memmove(arena->sorted + at, arena->sorted + at + 1, (arena->n_sorted - at) * sizeof(*arena->sorted));
 }
 
@@ -401,11 +402,6 @@ void npux_arena_interrupt(struct npux_arena *arena)
     pthread_mutex_unlock(&arena->mu);
 }
 
-void npux_block_ref(struct npux_block *block)
-{
-    atomic_fetch_add_explicit(&block->refs, 1, memory_order_relaxed);
-}
-
 /* The span has no block out any more (mu held): keeps it for the next, or returns true: unmap and free it. */
 static bool idle_locked(struct npux_arena *arena, struct npux_span *span)
 {
@@ -449,6 +445,12 @@ void npux_block_unref(struct npux_block *block)
     /* Release: our uses of the memory come before the reuse. Acquire: the last one sees everybody's. */
     if (atomic_fetch_sub_explicit(&block->refs, 1, memory_order_acq_rel) != 1)
         return;
+    if (block->whole != NULL) {
+        npux_block_unref(block->whole);
+        return;
+    }
+    free(block->pieces);
+    block->pieces = NULL;
     pthread_mutex_lock(&arena->mu);
     gone = put_locked(arena, block);
     last = arena->closed && arena->stats.n_blocks_out == 0;
@@ -498,6 +500,9 @@ struct npux_block *npux_arena_find(struct npux_arena *arena, const void *address
     struct npux_block *found = NULL;
     size_t at;
 
+    /* Whoever holds a block of this arena has seen it counted, so zero means that the address is not his. */
+    if (atomic_load_explicit(&arena->n_mapped, memory_order_relaxed) == 0)
+        return NULL;
     pthread_mutex_lock(&arena->mu);
     at = arena->closed ? 0 : sorted_after(arena, address);
     if (at > 0) {

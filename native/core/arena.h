@@ -55,6 +55,8 @@ struct npux_arena_opts {
 
 struct npux_block {
     struct npux_span *span;
+    struct npux_block *whole;  /* of a piece: the block that it is a part of; else NULL */
+    struct npux_block *pieces; /* of a divided block: the array of its pieces */
     char *address;
     size_t nbytes;             /* what the owner asked for */
     atomic_uint refs;          /* the Python object and each transfer that uses it hold one */
@@ -94,6 +96,12 @@ void npux_arena_interrupt(struct npux_arena *arena);
 void npux_block_ref(struct npux_block *block);
 /* Gives one reference back; the last one returns the block to its arena (or to nobody, after close). */
 void npux_block_unref(struct npux_block *block);
+/* Divides a block with one reference, which this takes over: makes n >= 1 pieces, each with one reference and
+ * with address and nbytes for the caller to set. The block goes back when the last piece does. NULL, and
+ * nothing has changed, when memory is out. */
+struct npux_block *npux_block_divide(struct npux_block *block, uint32_t n);
+/* The last n_unused pieces will never be used; at least one is in use. */
+void npux_block_trim(struct npux_block *block, uint32_t n_unused);
 enum npux_side npux_block_side(const struct npux_block *block);
 /* The arena that made it; only to be compared, for it may be closed. */
 const struct npux_arena *npux_block_arena(const struct npux_block *block);

@@ -181,8 +181,10 @@ static int start_threads(struct npux_engine *e, struct npux_err *err)
         if (rc != 0)
             return rc;
     }
-    rc = npux_stager_start(e);
-    return rc == 0 ? 0 : npux_fail(err, rc, "pthread_create", "cannot start the staging thread");
+    rc = npux_stagers_start(e);
+    return rc == 0
+               ? 0
+               : npux_fail(err, rc, "pthread_create", "cannot start %u staging threads", e->opts.n_stagers);
 }
 
 int npux_engine_open(const struct npux_engine_opts *opts, struct npux_engine **out, struct npux_err *err)
@@ -195,7 +197,7 @@ int npux_engine_open(const struct npux_engine_opts *opts, struct npux_engine **o
     if (e == NULL)
         return npux_fail(err, -ENOMEM, "calloc", "no host memory for the engine");
     e->opts = *opts;
-    npux_sched_init(&e->sched, opts->n_lanes);
+    npux_sched_init(&e->sched, opts->n_lanes, opts->chunk_nbytes, opts->spin_ns);
     e->lanes = calloc(2 * (size_t)opts->n_lanes, sizeof(*e->lanes));
     rc = e->lanes == NULL ? npux_fail(err, -ENOMEM, "calloc", "no host memory for the engine") : 0;
     if (rc == 0 && (rc = npux_control_start(&e->control)) != 0)
@@ -258,11 +260,14 @@ static bool drain(struct npux_engine *e, uint64_t timeout_ns)
     bool drained;
 
     pthread_mutex_lock(&s->mu);
-    e->closing = true;
+    atomic_store(&e->closing, true);
+    pthread_mutex_unlock(&s->mu);
+    npux_engine_flush(e); /* the loop that should do it may be gone; nothing is deferred any more */
+    pthread_mutex_lock(&s->mu);
     while (s->n_pending > 0)
         if (pthread_cond_timedwait(&s->drained_cv, &s->mu, &deadline) == ETIMEDOUT)
             break;
-    while (e->n_inside > 0)
+    while (atomic_load(&e->n_inside) > 0)
         pthread_cond_wait(&s->drained_cv, &s->mu);
     drained = s->n_pending == 0;
     if (!drained)
@@ -337,8 +342,7 @@ void npux_engine_close(struct npux_engine *e, uint64_t timeout_ns, struct npux_c
     uint64_t deadline_ns = drained ? 0 : npux_now_ns() + STUCK_JOIN_NS; /* one for all threads */
 
     memset(report, 0, sizeof(*report));
-    if (!npux_stager_join(e, deadline_ns))
-        report->n_stuck++;
+    report->n_stuck += npux_stagers_join(e, deadline_ns);
     for (unsigned i = 0; i < 2 * e->opts.n_lanes; i++)
         if (!npux_lane_join(&e->lanes[i], deadline_ns) || atomic_load(&e->lanes[i].stuck))
             report->n_stuck++;
@@ -378,25 +382,22 @@ static int get_pinned_on_control(void *argument)
     return npux_arena_get(g->engine->pinned_arena, g->nbytes, g->block, g->err);
 }
 
-/* Keeps close out of the arenas while the caller is in them. */
-static int enter(struct npux_engine *e, struct npux_err *err)
+int npux_engine_enter(struct npux_engine *e, const char *call, struct npux_err *err)
 {
-    int rc = 0;
-
-    pthread_mutex_lock(&e->sched.mu);
-    if (e->closing)
-        rc = npux_fail(err, -ESHUTDOWN, "allocate", "the scheduler is closed");
-    else
-        e->n_inside++;
-    pthread_mutex_unlock(&e->sched.mu);
-    return rc;
+    /* One total order with drain: either it sees us inside and waits, or we see that it has begun. */
+    atomic_fetch_add(&e->n_inside, 1);
+    if (!atomic_load(&e->closing))
+        return 0;
+    npux_engine_leave(e);
+    return npux_fail(err, -ESHUTDOWN, call, "the scheduler is closed");
 }
 
 void npux_engine_leave(struct npux_engine *e)
 {
+    if (atomic_fetch_sub(&e->n_inside, 1) != 1 || !atomic_load(&e->closing))
+        return;
     pthread_mutex_lock(&e->sched.mu);
-    if (--e->n_inside == 0 && e->closing)
-        pthread_cond_broadcast(&e->sched.drained_cv);
+    pthread_cond_broadcast(&e->sched.drained_cv);
     pthread_mutex_unlock(&e->sched.mu);
 }
 
@@ -404,7 +405,7 @@ int npux_engine_get_pinned(struct npux_engine *e, size_t nbytes, struct npux_blo
                            struct npux_err *err)
 {
     struct getting g = {e, nbytes, block, err};
-    int rc = enter(e, err);
+    int rc = npux_engine_enter(e, "allocate", err);
 
     if (rc != 0)
         return rc;
@@ -418,7 +419,7 @@ int npux_engine_get_pinned(struct npux_engine *e, size_t nbytes, struct npux_blo
 int npux_engine_get_result(struct npux_engine *e, size_t nbytes, struct npux_block **block,
                            struct npux_err *err)
 {
-    int rc = enter(e, err);
+    int rc = npux_engine_enter(e, "allocate", err);
 
     if (rc != 0)
         return rc;

@@ -1,7 +1,7 @@
 /* engine.h - one engine: one device, its threads, its memory, its transfers.
  *
- * Threads: control (opens, allocates, tears down), stager (fills staging memory), and n_lanes lanes per
- *          direction (each the only submitter of one ACL stream). None of them touches Python.
+ * Threads: control (opens, allocates, tears down), n_stagers stagers (fill and empty staging memory), and
+ * n_lanes lanes per direction (each the only submitter of one ACL stream). None of them touches Python.
  * Locks:   sched->mu, then the leaves. See native/DESIGN.md for the whole order.
  * Owns:    the device's reset, streams, arenas; a user block outlives the engine as a dead block.
  * Invariant: a transfer is reported as done without error only after the synchronisation of the stream that
@@ -23,6 +23,8 @@ struct npux_engine_opts {
     size_t result_nbytes;  /* of idle result memory kept for reuse */
     size_t inline_nbytes;  /* up to this, submit itself fills the staging memory */
     unsigned n_lanes;      /* per direction */
+    unsigned n_stagers; /* threads that copy between pageable and staging memory, both directions together */
+    uint64_t spin_ns;   /* how long a lane that has run dry looks for work before it sleeps; 0: not at all */
 };
 
 struct npux_lane;
@@ -46,13 +48,13 @@ struct npux_engine {
     struct npux_arena *staging_arena[NPUX_N_DIRECTIONS]; /* between pageable memory and the DMA */
     struct npux_arena *result_arena;                     /* ordinary memory for to_host results */
     struct npux_lane *lanes;
-    pthread_t stager;
-    bool stager_started;
+    pthread_t *stagers;
+    unsigned n_stagers; /* started and not joined */
     bool device_set;
-    bool closing;        /* sched->mu: refuse new work */
-    unsigned n_inside;   /* sched->mu: calls of submit and get_... under way; close waits for them */
-    atomic_bool dead;    /* set under sched->mu, after death, which holds the first cause */
-    atomic_bool abandon; /* lanes give up waiting for the device */
+    atomic_bool closing;  /* refuse new work; set under sched->mu */
+    atomic_uint n_inside; /* calls of submit and get_... under way; close waits for them */
+    atomic_bool dead;     /* set under sched->mu, after death, which holds the first cause */
+    atomic_bool abandon;  /* lanes give up waiting for the device */
     struct npux_err death;
     bool torn_down;                      /* sched->mu: the arenas are going; last_stats stands in for them */
     struct npux_engine_stats last_stats; /* sched->mu */
@@ -92,6 +94,7 @@ void npux_engine_stats(struct npux_engine *e, struct npux_engine_stats *out);
  * still show page-locked memory, the device stays set, and is reset when the last of them dies. Call once.
  * The engine struct itself is freed by npux_engine_free. */
 void npux_engine_close(struct npux_engine *e, uint64_t timeout_ns, struct npux_close_report *report);
+/* No call on it may be under way. */
 void npux_engine_free(struct npux_engine *e);
 
 /* For the stager and the lanes. ------------------------------------------------------------------- */
@@ -108,15 +111,32 @@ void npux_ringer_flush(struct npux_ringer *ringer);
 /* Records the first failure of an op; later ones are dropped. */
 void npux_engine_fail_op(struct npux_engine *e, struct npux_op *op, int32_t stream_id,
                          const struct npux_err *err);
+/* The same for the ops of a chunk and of those packed with it. */
+void npux_engine_fail_chunk(struct npux_engine *e, const struct npux_chunk *leader, int32_t stream_id,
+                            const struct npux_err *err);
 /* The op's source is no longer needed. Before the last chunk is pushed. */
 void npux_engine_captured(struct npux_op *op, struct npux_ringer *ringer);
 /* Gives back one count of op->n_chunks_left; the last one finishes the op. */
 void npux_engine_retire(struct npux_engine *e, struct npux_op *op, struct npux_ringer *ringer);
-/* Frees a chunk with its staging block, then retires it. */
+/* Frees a chunk and those packed with it, with the staging block, then retires them. */
 void npux_engine_retire_chunk(struct npux_engine *e, struct npux_chunk *chunk, struct npux_ringer *ringer);
+/* An op that nothing is issued of, and those packed with it, end with this error. */
+void npux_engine_refuse_op(struct npux_engine *e, struct npux_op *op, const struct npux_err *err,
+                           struct npux_ringer *ringer);
+/* Fills a pack with this memory, which it takes over, and makes its copy ready. */
+void npux_engine_stage_pack(struct npux_engine *e, struct npux_op *leader, struct npux_block *device,
+                            struct npux_block *stage, struct npux_ringer *ringer);
+/* Sends the ops of a pack that there is no memory for to the stager one by one. */
+void npux_engine_unpack(struct npux_engine *e, struct npux_op *leader);
+/* Puts an admitted op on its way: to the stager if bytes or device memory must come first; else to a lane. */
+void npux_engine_start_op(struct npux_engine *e, struct npux_op *op, struct npux_ringer *ringer);
+/* The turn of a loop is over: what was deferred in it starts. */
+void npux_engine_flush(struct npux_engine *e);
 /* Cuts the whole op into chunks without staging memory and makes them ready. */
 void npux_engine_plan(struct npux_engine *e, struct npux_op *op, struct npux_ringer *ringer);
-/* Counts a call out that was counted into n_inside. */
+/* Keeps close out of the arenas while the caller is in them, until it leaves. -ESHUTDOWN once close has
+ * begun. */
+int npux_engine_enter(struct npux_engine *e, const char *call, struct npux_err *err);
 void npux_engine_leave(struct npux_engine *e);
 /* Fails everything that waits in the queues of the stager and the lanes. */
 void npux_engine_fail_queued(struct npux_engine *e, const struct npux_err *cause, struct npux_ringer *ringer);

@@ -4,10 +4,12 @@
 
 #include "base/join.h"
 #include "core/faults.h"
+#include "core/pack.h"
 
 /* How long one timed wait on a stream lasts. A healthy batch is far shorter; a longer wait only delays how
  * soon a lane notices that it should give up, a shorter one wakes an idle machine. */
 enum { SYNC_TICK_MS = 1000 };
+static const size_t DRAIN_NBYTES = (size_t)256 << 10; /* from here on a stager empties what has landed */
 
 static bool device_is_lost(int code)
 {
@@ -23,7 +25,7 @@ static bool stage_for_d2h(struct npux_lane *lane, struct npux_chunk *chunk, bool
     err->status = 0;
     for (;;) {
         uint64_t seen = npux_arena_returns(arena);
-        int rc = npux_arena_get(arena, chunk->nbytes, &chunk->stage, err);
+        int rc = npux_arena_get(arena, chunk->copy_nbytes, &chunk->stage, err);
         if (rc != -ENOSPC) {
             err->status = rc;
             return true;
@@ -51,10 +53,10 @@ static void copy_async(struct npux_lane *lane, struct npux_chunk *chunk)
 
     ids = ids && acl->aclrtGetThreadLastTaskId(&before) == ACL_SUCCESS;
     if (lane->direction == NPUX_H2D)
-        chunk->acl_code = acl->aclrtMemcpyAsync(device, chunk->nbytes, host, chunk->nbytes,
+        chunk->acl_code = acl->aclrtMemcpyAsync(device, chunk->copy_nbytes, host, chunk->copy_nbytes,
                                                 ACL_MEMCPY_HOST_TO_DEVICE, lane->stream);
     else
-        chunk->acl_code = acl->aclrtMemcpyAsync(host, chunk->nbytes, device, chunk->nbytes,
+        chunk->acl_code = acl->aclrtMemcpyAsync(host, chunk->copy_nbytes, device, chunk->copy_nbytes,
                                                 ACL_MEMCPY_DEVICE_TO_HOST, lane->stream);
     chunk->issued = chunk->acl_code == ACL_SUCCESS;
     if (ids && chunk->issued && acl->aclrtGetThreadLastTaskId(&after) == ACL_SUCCESS) {
@@ -113,11 +115,11 @@ static void count_copies(struct npux_lane *lane, size_t n_copies, size_t n_reiss
     pthread_mutex_unlock(&s->mu);
 }
 
-/* The chunk did not arrive: its op fails with this error. */
+/* The chunk did not arrive: its op, and those packed with it, fail with this error. */
 static void settle_failed(struct npux_lane *lane, struct npux_chunk *chunk, const struct npux_err *err,
                           struct npux_ringer *ringer)
 {
-    npux_engine_fail_op(lane->engine, chunk->op, lane->stream_id, err);
+    npux_engine_fail_chunk(lane->engine, chunk, lane->stream_id, err);
     npux_engine_retire_chunk(lane->engine, chunk, ringer);
 }
 
@@ -125,10 +127,12 @@ static void settle_failed(struct npux_lane *lane, struct npux_chunk *chunk, cons
  * whose call failed is here only because a part of it might have been queued; its op has failed already. */
 static void settle_landed(struct npux_lane *lane, struct npux_chunk *chunk, struct npux_ringer *ringer)
 {
-    struct npux_op *op = chunk->op;
-
-    if (lane->direction == NPUX_D2H && chunk->stage != NULL && chunk->issued)
-        npux_host_write(&op->host, chunk->offset, chunk->stage->address, chunk->nbytes);
+    if (lane->direction == NPUX_D2H && chunk->stage != NULL && chunk->issued) {
+        /* Emptying a large one would keep the stream idle. */
+        if (chunk->copy_nbytes >= DRAIN_NBYTES && npux_sched_push_drain(&lane->engine->sched, chunk))
+            return;
+        npux_chunk_write_out(chunk);
+    }
     npux_engine_retire_chunk(lane->engine, chunk, ringer);
 }
 
@@ -218,7 +222,7 @@ static enum issued issue(struct npux_lane *lane, struct npux_chunk *chunk, bool 
         npux_runtime_fail(e->acl, &err, chunk->acl_code, "aclrtMemcpyAsync");
         if (device_is_lost(err.acl_code))
             npux_engine_die(e, &err, ringer);
-        npux_engine_fail_op(e, chunk->op, lane->stream_id, &err);
+        npux_engine_fail_chunk(e, chunk, lane->stream_id, &err);
         return ISSUED;
     }
     settle_failed(lane, chunk, &err, ringer);
@@ -254,23 +258,29 @@ static struct npux_chunk *issue_batch(struct npux_lane *lane, struct npux_chunk 
     return first;
 }
 
-static void run_batch(struct npux_lane *lane, struct npux_chunk *batch)
+static void run_batch(struct npux_lane *lane, struct npux_chunk *batch, const struct npux_batch *taken)
 {
+    struct npux_sched *s = &lane->engine->sched;
     struct npux_ringer ringer = {0};
     bool drained;
     size_t n_issued;
     int code;
 
+    if (lane->direction == NPUX_D2H)
+        batch = npux_pack_merge(batch);
     batch = issue_batch(lane, batch, &n_issued, &ringer);
     npux_ringer_flush(&ringer);
-    if (batch == NULL)
+    if (batch == NULL) {
+        npux_sched_batch_done(s, lane->direction, taken);
         return;
+    }
     count_copies(lane, n_issued, 0);
     code = drain_stream(lane, &drained);
     if (!drained) {
         give_up(lane, batch);
         return;
     }
+    npux_sched_batch_done(s, lane->direction, taken);
     if (code != ACL_SUCCESS) {
         settle_batch_failed(lane, batch, batch->next == NULL, code, &ringer);
     } else {
@@ -305,6 +315,7 @@ static void *lane_main(void *argument)
     struct npux_lane *lane = argument;
     struct npux_sched *s = &lane->engine->sched;
     struct npux_chunk *batch;
+    struct npux_batch taken;
 
     lane->open_status = open_stream(lane);
     pthread_mutex_lock(&s->mu);
@@ -313,8 +324,8 @@ static void *lane_main(void *argument)
     pthread_mutex_unlock(&s->mu);
     if (lane->open_status != 0)
         return NULL;
-    while (!atomic_load(&lane->stuck) && (batch = npux_sched_take_ready(s, lane->direction)) != NULL)
-        run_batch(lane, batch);
+    while (!atomic_load(&lane->stuck) && (batch = npux_sched_take_ready(s, lane->direction, &taken)) != NULL)
+        run_batch(lane, batch, &taken);
     if (!atomic_load(&lane->stuck))
         lane->teardown_code = lane->engine->acl->aclrtDestroyStream(lane->stream);
     return NULL;

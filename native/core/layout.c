@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/hostcopy.h"
+
 /* Appends dimension i to nd, or merges it with the one before when both together have one stride. */
 static void add_dimension(struct npux_nd *nd, ptrdiff_t extent, ptrdiff_t stride)
 {
@@ -192,7 +194,7 @@ void npux_host_read(const struct npux_host *host, size_t offset, void *dst, size
     if (nbytes == 0)
         return;
     if (host->nd == NULL)
-        memcpy(dst, host->base + offset, nbytes);
+        npux_copy(dst, host->base + offset, nbytes);
     else
         copy_nd(host, offset, dst, nbytes, false);
 }
@@ -202,7 +204,7 @@ void npux_host_write(const struct npux_host *host, size_t offset, const void *sr
     if (nbytes == 0)
         return;
     if (host->nd == NULL)
-        memcpy(host->base + offset, src, nbytes);
+        npux_copy(host->base + offset, src, nbytes);
     else /* copy_nd only reads flat when it writes to the host */
         copy_nd(host, offset, (char *)(uintptr_t)src, nbytes, true);
 }

@@ -12,6 +12,7 @@ struct npux_request *npux_request_new(struct npux_port *port, uint32_t n_ops)
     npux_port_ref(port);
     request->port = port;
     request->n_ops = n_ops;
+    request->priority = NPUX_NORMAL;
     atomic_init(&request->n_ops_left, n_ops);
     atomic_init(&request->n_uncaptured, n_ops + 1);
     request->captured_note.request = request;
@@ -53,5 +54,6 @@ struct npux_chunk *npux_chunk_new(struct npux_op *op, size_t offset, size_t nbyt
     chunk->op = op;
     chunk->offset = offset;
     chunk->nbytes = nbytes;
+    chunk->copy_nbytes = nbytes;
     return chunk;
 }

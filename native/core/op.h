@@ -1,4 +1,5 @@
-/* op.h - a request (what one await waits for), its ops (one array each) and their chunks (one ACL copy each).
+/* op.h - a request (what one await waits for), its ops (one array each) and their chunks (what one ACL copy
+ * moves of one array; a copy may carry several chunks, see pack.h).
  *
  * Life of an op: submitted -> admitted (no earlier transfer uses its memory against it) -> staged or planned
  * -> issued -> landed -> done. order.h admits it, the stager and the lanes do the rest.
@@ -25,14 +26,20 @@
 #include "core/port.h"
 
 enum npux_direction { NPUX_H2D = 0, NPUX_D2H = 1, NPUX_N_DIRECTIONS = 2 };
+/* Which of two that could go now goes first. ACL's own stream priority does nothing, so this is ours. */
+enum npux_priority { NPUX_LATENCY = 0, NPUX_NORMAL = 1, NPUX_BULK = 2, NPUX_N_PRIORITIES = 3 };
 enum npux_path { NPUX_DIRECT = 0, NPUX_STAGED = 1, NPUX_NOTHING = 2, NPUX_N_PATHS = 3 };
 
 struct npux_chunk {
     struct npux_chunk *next;
+    struct npux_chunk *following; /* of the same op: takes its turn when this one is taken, see sched.h */
+    struct npux_chunk *packed;    /* the next one that the same copy carries, of another op; see pack.h */
     struct npux_op *op;
     struct npux_block *stage; /* page-locked copy of the bytes, or NULL on the direct path */
     size_t offset;            /* in the op */
     size_t nbytes;
+    size_t stage_offset; /* of its bytes in the staging block */
+    size_t copy_nbytes;  /* of the copy that it leads: more than nbytes when others are packed with it */
     int acl_code;        /* of this chunk's own ACL call */
     uint16_t first_task; /* ids that this chunk's ACL call took; valid if tasks_known */
     uint16_t last_task;
@@ -57,12 +64,13 @@ struct npux_op {
     atomic_bool failed;        /* err is set: chunks not yet issued are dropped */
     uint8_t direction;
     uint8_t path;
-    bool fresh;      /* the device block was made for this op: nobody else can use it yet */
-    bool on_block;   /* order.h: counted on the device block */
-    bool on_host;    /* order.h: in the tree of host writers */
-    bool starts_now; /* submit only: was not put on a wait list */
-    bool captured;   /* the source is no longer needed */
-    size_t planned;  /* bytes handed to chunks so far (stager only) */
+    bool fresh;               /* the device block was made for this op: nobody else can use it yet */
+    bool on_block;            /* order.h: counted on the device block */
+    bool on_host;             /* order.h: in the tree of host writers */
+    bool starts_now;          /* submit only: was not put on a wait list */
+    bool captured;            /* the source is no longer needed */
+    size_t planned;           /* bytes handed to chunks so far (stagers; sched->mu) */
+    atomic_size_t n_unfilled; /* bytes that are not in staging memory yet */
     atomic_uint n_chunks_left;
     struct npux_chunk chunk0;
 };
@@ -74,7 +82,8 @@ struct npux_request {
     struct npux_note done_note;
     atomic_uint n_uncaptured; /* ops whose source is still needed, plus one held by submit */
     atomic_uint n_ops_left;
-    bool abandoned; /* DONE was sent although a copy may still run: never freed, see npux_engine_close */
+    uint8_t priority; /* set before submit; NORMAL from the start */
+    bool abandoned;   /* DONE was sent although a copy may still run: never freed, see npux_engine_close */
     uint32_t n_ops;
     void *user; /* the layer above: its handle */
     struct npux_op ops[];
@@ -82,11 +91,19 @@ struct npux_request {
 
 /* A zeroed request with room for n_ops, holding a reference to the port; NULL when memory is out. */
 struct npux_request *npux_request_new(struct npux_port *port, uint32_t n_ops);
+/* Counts one source as free again; true: it was the last one. */
+bool npux_request_uncount_capture(struct npux_request *request);
 /* Gives back every block and layout. The layer above has released request->user. */
 void npux_request_free(struct npux_request *request);
 
 /* A chunk of the op: the embedded one if it covers everything, else from the heap; NULL if memory is out. */
 struct npux_chunk *npux_chunk_new(struct npux_op *op, size_t offset, size_t nbytes);
+
+/* The op leads a pack that is still to be staged. */
+static inline bool npux_op_leads_pack(const struct npux_op *op)
+{
+    return op->chunk0.packed != NULL;
+}
 
 static inline char *npux_op_device_address(const struct npux_op *op)
 {

@@ -16,7 +16,9 @@
 
 struct npux_request;
 
-enum npux_notice { NPUX_CAPTURED, NPUX_DONE };
+/* FLUSH: the turn of the loop in which the request was submitted is over, see turn.h; it takes the place of
+ * CAPTURED in a request whose sources were captured by submit. */
+enum npux_notice { NPUX_CAPTURED, NPUX_FLUSH, NPUX_DONE };
 
 struct npux_note { /* one entry; two are embedded in each request */
     struct npux_note *next;
@@ -30,6 +32,8 @@ struct npux_port {
     atomic_uint refs;
     atomic_bool closed;
     int fd;
+    bool has_turns; /* its user drains it in the next turn of its loop after a ring; set before the first
+                       submit */
 };
 
 /* A port with one reference, or NULL with errno set when no eventfd can be had. */

@@ -1,179 +1,473 @@
 #include "core/sched.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 
-/* A lane takes its equal share of the ready bytes, but at least and at most: */
 static const size_t MIN_BATCH_NBYTES = (size_t)256 << 10; /* below this a batch costs more than it hides */
-static const size_t MAX_BATCH_NBYTES = (size_t)8 << 20;   /* staging memory comes back once per batch */
 enum { MAX_BATCH_CHUNKS = 256 };                          /* far below the 2013 tasks a stream can queue */
+enum { AGEING = 8 };
 
-void npux_sched_init(struct npux_sched *s, unsigned n_lanes)
+/* Threads that look for work without sleeping take a core from those who have some: of all engines of this
+ * process together, at most one for four cores. */
+static atomic_int spinners_left = -1;
+
+static int default_spinners(void)
 {
+    long n_cores = sysconf(_SC_NPROCESSORS_ONLN);
+    return n_cores < 8 ? 1 : (int)(n_cores / 4);
+}
+
+void npux_sched_init(struct npux_sched *s, unsigned n_lanes, size_t chunk_nbytes, uint64_t spin_ns)
+{
+    int unset = -1;
+
     memset(s, 0, sizeof(*s));
     pthread_mutex_init(&s->mu, NULL);
-    npux_cond_init(&s->ready_cv[NPUX_H2D]);
-    npux_cond_init(&s->ready_cv[NPUX_D2H]);
+    npux_cond_init(&s->ready[NPUX_H2D].cv);
+    npux_cond_init(&s->ready[NPUX_D2H].cv);
     npux_cond_init(&s->stager_cv);
     npux_cond_init(&s->drained_cv);
     s->n_lanes = n_lanes;
+    s->batch_nbytes = chunk_nbytes < MIN_BATCH_NBYTES ? MIN_BATCH_NBYTES : chunk_nbytes;
+    s->window_nbytes = 2 * s->batch_nbytes;
+    s->spin_ns = spin_ns;
+    atomic_compare_exchange_strong(&spinners_left, &unset, default_spinners());
     npux_order_init(&s->order);
 }
 
 void npux_sched_destroy(struct npux_sched *s)
 {
     pthread_mutex_destroy(&s->mu);
-    pthread_cond_destroy(&s->ready_cv[NPUX_H2D]);
-    pthread_cond_destroy(&s->ready_cv[NPUX_D2H]);
+    pthread_cond_destroy(&s->ready[NPUX_H2D].cv);
+    pthread_cond_destroy(&s->ready[NPUX_D2H].cv);
     pthread_cond_destroy(&s->stager_cv);
     pthread_cond_destroy(&s->drained_cv);
 }
 
+/* The priority to be served, of those whose bit is set in `waiting` and in `allowed`; counts who was passed
+ * over. */
+static int pick(unsigned waiting, unsigned allowed, unsigned *n_passed_over[NPUX_N_PRIORITIES])
+{
+    int picked = -1;
+
+    for (int p = 0; p < NPUX_N_PRIORITIES; p++) {
+        if ((waiting & allowed & (1u << p)) == 0)
+            continue;
+        if (picked < 0 || *n_passed_over[p] >= AGEING)
+            picked = p;
+    }
+    for (int p = 0; picked >= 0 && p < NPUX_N_PRIORITIES; p++) {
+        if (p == picked)
+            *n_passed_over[p] = 0;
+        else if (p > picked && (waiting & (1u << p)) != 0)
+            ++*n_passed_over[p];
+    }
+    return picked;
+}
+
+/* The stager's queues. ------------------------------------------------------------------------------ */
+
 void npux_sched_push_stager_locked(struct npux_sched *s, struct npux_op *op)
 {
+    struct npux_op_queue *q = &s->stager[op->request->priority];
+
     op->next = NULL;
-    if (s->stager_head == NULL)
-        s->stager_head = op;
+    if (q->head == NULL)
+        q->head = op;
     else
-        s->stager_tail->next = op;
-    s->stager_tail = op;
+        q->tail->next = op;
+    q->tail = op;
     pthread_cond_signal(&s->stager_cv);
 }
 
-struct npux_op *npux_sched_take_stager(struct npux_sched *s)
+static struct npux_op *pop_stager(struct npux_sched *s)
 {
+    unsigned *passed[NPUX_N_PRIORITIES];
+    unsigned waiting = 0;
     struct npux_op *op;
+    int p;
 
+    for (p = 0; p < NPUX_N_PRIORITIES; p++) {
+        passed[p] = &s->stager[p].n_passed_over;
+        waiting |= s->stager[p].head != NULL ? 1u << p : 0;
+    }
+    p = pick(waiting, ~0u, passed);
+    if (p < 0)
+        return NULL;
+    op = s->stager[p].head;
+    s->stager[p].head = op->next;
+    op->next = NULL;
+    return op;
+}
+
+void npux_sched_want_memory_locked(struct npux_sched *s)
+{
+    if (s->turn.wants_memory)
+        return;
+    s->turn.wants_memory = true;
+    pthread_cond_signal(&s->stager_cv);
+}
+
+bool npux_sched_push_drain(struct npux_sched *s, struct npux_chunk *chunk)
+{
+    bool stop;
+
+    chunk->next = NULL;
     pthread_mutex_lock(&s->mu);
-    while (s->stager_head == NULL && !s->stop)
-        pthread_cond_wait(&s->stager_cv, &s->mu);
-    op = s->stager_head;
-    if (op != NULL) {
-        s->stager_head = op->next;
-        op->next = NULL;
+    stop = s->stop;
+    if (!stop) {
+        if (s->drains == NULL)
+            s->drains = chunk;
+        else
+            s->drains_tail->next = chunk;
+        s->drains_tail = chunk;
+        pthread_cond_signal(&s->stager_cv);
     }
     pthread_mutex_unlock(&s->mu);
-    return op;
+    return !stop;
+}
+
+static struct npux_chunk *pop_drain(struct npux_sched *s)
+{
+    struct npux_chunk *chunk = s->drains;
+
+    if (chunk != NULL)
+        s->drains = chunk->next;
+    return chunk;
+}
+
+/* Finds work (mu held); false: there is none. */
+static bool find_staging(struct npux_sched *s, struct npux_staging *work)
+{
+    if (s->turn.wants_memory && !s->stop) {
+        work->wants_memory = true;
+        return true;
+    }
+    if (s->drained_last)
+        work->op = pop_stager(s);
+    if (work->op == NULL)
+        work->drain = pop_drain(s);
+    if (work->op == NULL && work->drain == NULL)
+        work->op = pop_stager(s);
+    s->drained_last = work->drain != NULL;
+    return work->op != NULL || work->drain != NULL;
+}
+
+void npux_sched_take_stager(struct npux_sched *s, struct npux_staging *work)
+{
+    memset(work, 0, sizeof(*work));
+    pthread_mutex_lock(&s->mu);
+    while (!find_staging(s, work) && !s->stop)
+        pthread_cond_wait(&s->stager_cv, &s->mu);
+    pthread_mutex_unlock(&s->mu);
+}
+
+/* The lanes' queues. -------------------------------------------------------------------------------- */
+
+static size_t with_following(const struct npux_chunk *chunk)
+{
+    size_t nbytes = 0;
+
+    for (; chunk != NULL; chunk = chunk->following)
+        nbytes += chunk->copy_nbytes;
+    return nbytes;
+}
+
+static void append(struct npux_chunk_queue *q, struct npux_chunk *chunk)
+{
+    chunk->next = NULL;
+    if (q->head == NULL)
+        q->head = chunk;
+    else
+        q->tail->next = chunk;
+    q->tail = chunk;
+    q->n++;
+}
+
+/* A batch that is not LATENCY may start: a lane stays free for LATENCY, and the window has room. */
+static bool may_start_low(const struct npux_sched *s, const struct npux_ready *r,
+                          const struct npux_chunk *chunk)
+{
+    if (s->n_lanes > 2 && r->n_low >= s->n_lanes - 1)
+        return false;
+    return r->n_low == 0 || r->low_nbytes + chunk->copy_nbytes <= s->window_nbytes;
+}
+
+/* Bits of the priorities that have something which may start now. */
+static unsigned startable(const struct npux_sched *s, const struct npux_ready *r)
+{
+    unsigned bits = 0;
+
+    for (int p = 0; p < NPUX_N_PRIORITIES; p++) {
+        const struct npux_chunk *head = r->queues[p].head;
+        if (head != NULL && (s->stop || p == NPUX_LATENCY || may_start_low(s, r, head)))
+            bits |= 1u << p;
+    }
+    return bits;
 }
 
 /* Wakes lanes while there is a batch for one more than already run towards the queue (mu held). A burst of
  * small submits therefore costs one futex call, not one each. */
-static void wake_lanes(struct npux_sched *s, enum npux_direction direction)
+void npux_sched_wake_locked(struct npux_sched *s, enum npux_direction direction)
 {
-    const struct npux_chunk_queue *q = &s->ready[direction];
+    struct npux_ready *r = &s->ready[direction];
+    unsigned bits = startable(s, r);
+    size_t n = 0, nbytes = 0;
 
-    while (q->n > s->n_waking[direction] && s->n_idle[direction] > s->n_waking[direction] &&
-           (s->n_waking[direction] == 0 || q->nbytes > s->n_waking[direction] * MIN_BATCH_NBYTES)) {
-        s->n_waking[direction]++;
-        pthread_cond_signal(&s->ready_cv[direction]);
+    for (int p = 0; p < NPUX_N_PRIORITIES; p++)
+        if ((bits & (1u << p)) != 0) {
+            n += r->queues[p].n;
+            nbytes += r->queues[p].nbytes;
+        }
+    if (n != 0)
+        atomic_fetch_add_explicit(&r->n_pushes, 1, memory_order_relaxed);
+    for (;;) {
+        unsigned n_coming = r->n_waking + r->n_spinning;
+        if (n <= n_coming || r->n_idle <= r->n_waking ||
+            (n_coming > 0 && nbytes <= n_coming * MIN_BATCH_NBYTES))
+            return;
+        r->n_waking++;
+        pthread_cond_signal(&r->cv);
+    }
+}
+
+bool npux_sched_is_idle_locked(const struct npux_sched *s, enum npux_direction direction)
+{
+    const struct npux_ready *r = &s->ready[direction];
+
+    for (int p = 0; p < NPUX_N_PRIORITIES; p++)
+        if (r->queues[p].n != 0)
+            return false;
+    return r->n_idle + r->n_spinning == s->n_lanes;
+}
+
+void npux_sched_append_ready_locked(struct npux_sched *s, enum npux_direction direction,
+                                    struct npux_chunk *chunks)
+{
+    while (chunks != NULL) {
+        struct npux_chunk *chunk = chunks;
+        struct npux_chunk_queue *q = &s->ready[direction].queues[chunk->op->request->priority];
+        chunks = chunk->next;
+        append(q, chunk);
+        q->nbytes += with_following(chunk);
     }
 }
 
 void npux_sched_push_ready_locked(struct npux_sched *s, enum npux_direction direction,
                                   struct npux_chunk *chunks)
 {
-    struct npux_chunk_queue *q = &s->ready[direction];
-
-    while (chunks != NULL) {
-        struct npux_chunk *chunk = chunks;
-        chunks = chunk->next;
-        chunk->next = NULL;
-        if (q->head == NULL)
-            q->head = chunk;
-        else
-            q->tail->next = chunk;
-        q->tail = chunk;
-        q->n++;
-        q->nbytes += chunk->nbytes;
-    }
-    wake_lanes(s, direction);
+    npux_sched_append_ready_locked(s, direction, chunks);
+    npux_sched_wake_locked(s, direction);
 }
 
 void npux_sched_push_back(struct npux_sched *s, enum npux_direction direction, struct npux_chunk *chunks)
 {
-    struct npux_chunk_queue *q = &s->ready[direction];
-    struct npux_chunk *last = NULL;
+    struct npux_chunk_queue *q = &s->ready[direction].queues[chunks->op->request->priority];
+    struct npux_chunk *last = chunks;
 
     pthread_mutex_lock(&s->mu);
     for (struct npux_chunk *c = chunks; c != NULL; c = c->next) {
         last = c;
         q->n++;
-        q->nbytes += c->nbytes;
+        q->nbytes += with_following(c);
     }
-    if (last != NULL) {
-        last->next = q->head;
-        if (q->head == NULL)
-            q->tail = last;
-        q->head = chunks;
-    }
+    last->next = q->head;
+    if (q->head == NULL)
+        q->tail = last;
+    q->head = chunks;
     pthread_mutex_unlock(&s->mu);
 }
 
+/* Bits of what may start; what this turn of a loop has packed so far counts when nothing else is left. */
+static unsigned find_work(struct npux_sched *s, enum npux_direction direction, bool with_pack)
+{
+    unsigned bits = startable(s, &s->ready[direction]);
+
+    if (bits != 0 || !with_pack || direction != NPUX_H2D || s->turn.pack == NULL)
+        return bits;
+    npux_sched_append_ready_locked(s, direction, npux_open_pack_close_locked(&s->turn));
+    return startable(s, &s->ready[direction]);
+}
+
+static void pause_a_little(void)
+{
+#if defined(__x86_64__)
+    for (int i = 0; i < 16; i++)
+        __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    for (int i = 0; i < 16; i++)
+        __asm__ volatile("yield");
+#endif
+}
+
+/* Looks for work without sleeping, for spin_ns at most (mu held, but not while it looks), if it may. */
+static void spin(struct npux_sched *s, struct npux_ready *r)
+{
+    unsigned seen = atomic_load_explicit(&r->n_pushes, memory_order_relaxed);
+    uint64_t end;
+
+    if (r->n_spinning != 0)
+        return;
+    if (atomic_fetch_sub(&spinners_left, 1) <= 0) {
+        atomic_fetch_add(&spinners_left, 1);
+        return;
+    }
+    r->n_spinning = 1;
+    pthread_mutex_unlock(&s->mu);
+    end = npux_now_ns() + s->spin_ns;
+    do
+        pause_a_little();
+    while (atomic_load_explicit(&r->n_pushes, memory_order_relaxed) == seen && npux_now_ns() < end);
+    atomic_fetch_add(&spinners_left, 1);
+    pthread_mutex_lock(&s->mu);
+    r->n_spinning = 0;
+}
+
+/* Waits until there is something to start (mu held); returns the bits of what, or 0: stop. */
+static unsigned wait_for_work(struct npux_sched *s, enum npux_direction direction)
+{
+    struct npux_ready *r = &s->ready[direction];
+    bool may_spin = s->spin_ns != 0; /* once */
+    unsigned bits;
+
+    /* The pack of the open turn is left to grow for as long as this thread spins. */
+    while ((bits = find_work(s, direction, !may_spin || s->stop)) == 0 && !s->stop) {
+        if (may_spin) {
+            may_spin = false;
+            spin(s, r);
+            continue;
+        }
+        r->n_idle++;
+        pthread_cond_wait(&r->cv, &s->mu);
+        r->n_idle--;
+        if (r->n_waking > 0)
+            r->n_waking--;
+    }
+    return bits;
+}
+
+/* A lane's share: equal parts of what is ready, but at least what pays and at most a batch. */
 static size_t share_of(const struct npux_sched *s, const struct npux_chunk_queue *q)
 {
-    size_t share = q->nbytes / s->n_lanes;
+    size_t share = q->nbytes / (s->n_lanes > 2 ? s->n_lanes - 1 : s->n_lanes);
+
     if (share < MIN_BATCH_NBYTES)
         return MIN_BATCH_NBYTES;
-    return share > MAX_BATCH_NBYTES ? MAX_BATCH_NBYTES : share;
+    return share > s->batch_nbytes ? s->batch_nbytes : share;
 }
 
-struct npux_chunk *npux_sched_take_ready(struct npux_sched *s, enum npux_direction direction)
+/* Takes a batch from the front of a queue (mu held); those with more chunks go to its end with the next one.
+ */
+static struct npux_chunk *take_batch(struct npux_chunk_queue *q, size_t share, size_t *nbytes)
 {
-    struct npux_chunk_queue *q = &s->ready[direction];
-    struct npux_chunk *first, *last = NULL;
-    size_t share, nbytes = 0, n = 0;
+    struct npux_chunk *first = NULL, **end = &first;
+    size_t n = 0, n_heads = q->n;
 
-    pthread_mutex_lock(&s->mu);
-    while (q->n == 0 && !s->stop) {
-        s->n_idle[direction]++;
-        pthread_cond_wait(&s->ready_cv[direction], &s->mu);
-        s->n_idle[direction]--;
-        if (s->n_waking[direction] > 0)
-            s->n_waking[direction]--;
-    }
-    share = share_of(s, q);
-    first = q->head;
-    for (struct npux_chunk *c = first; c != NULL && n < MAX_BATCH_CHUNKS; c = c->next) {
-        if (n > 0 && nbytes + c->nbytes > share)
+    *nbytes = 0;
+    while (n < n_heads && n < MAX_BATCH_CHUNKS) {
+        struct npux_chunk *chunk = q->head;
+        if (n > 0 && *nbytes + chunk->copy_nbytes > share)
             break;
-        nbytes += c->nbytes;
+        q->head = chunk->next;
+        q->n--;
+        q->nbytes -= chunk->copy_nbytes;
+        *nbytes += chunk->copy_nbytes;
         n++;
-        last = c;
+        if (chunk->following != NULL) {
+            append(q, chunk->following);
+            chunk->following = NULL;
+        }
+        *end = chunk;
+        end = &chunk->next;
     }
-    if (last != NULL) {
-        q->head = last->next;
-        last->next = NULL;
-        q->n -= n;
-        q->nbytes -= nbytes;
-        wake_lanes(s, direction);
+    *end = NULL;
+    return first;
+}
+
+struct npux_chunk *npux_sched_take_ready(struct npux_sched *s, enum npux_direction direction,
+                                         struct npux_batch *batch)
+{
+    struct npux_ready *r = &s->ready[direction];
+    unsigned *passed[NPUX_N_PRIORITIES];
+    struct npux_chunk *chunks = NULL;
+    unsigned waiting = 0, bits;
+    int p;
+
+    memset(batch, 0, sizeof(*batch));
+    pthread_mutex_lock(&s->mu);
+    bits = wait_for_work(s, direction);
+    for (p = 0; p < NPUX_N_PRIORITIES; p++) {
+        passed[p] = &r->queues[p].n_passed_over;
+        waiting |= r->queues[p].head != NULL ? 1u << p : 0;
+    }
+    p = pick(waiting, bits, passed);
+    if (p >= 0) {
+        size_t share = share_of(s, &r->queues[p]);
+        batch->is_low = p != NPUX_LATENCY;
+        if (batch->is_low && r->n_low > 0 && share > s->window_nbytes - r->low_nbytes)
+            share = s->window_nbytes - r->low_nbytes;
+        chunks = take_batch(&r->queues[p], share, &batch->nbytes);
+        if (batch->is_low) {
+            r->n_low++;
+            r->low_nbytes += batch->nbytes;
+        }
+        npux_sched_wake_locked(s, direction);
     }
     pthread_mutex_unlock(&s->mu);
-    return first;
+    return chunks;
+}
+
+void npux_sched_batch_done(struct npux_sched *s, enum npux_direction direction,
+                           const struct npux_batch *batch)
+{
+    struct npux_ready *r = &s->ready[direction];
+
+    if (!batch->is_low)
+        return;
+    pthread_mutex_lock(&s->mu);
+    r->n_low--;
+    r->low_nbytes -= batch->nbytes;
+    /* The caller takes the next batch itself, after it has told of this one; that is soon if it was small. */
+    if (batch->nbytes >= MIN_BATCH_NBYTES)
+        npux_sched_wake_locked(s, direction);
+    pthread_mutex_unlock(&s->mu);
 }
 
 void npux_sched_purge_locked(struct npux_sched *s, struct npux_op **ops, struct npux_chunk **chunks)
 {
-    struct npux_chunk **end = chunks;
+    struct npux_chunk **end;
 
-    *ops = s->stager_head;
-    s->stager_head = NULL;
-    *chunks = NULL;
-    for (int d = 0; d < NPUX_N_DIRECTIONS; d++) {
-        struct npux_chunk_queue *q = &s->ready[d];
-        if (q->head == NULL)
-            continue;
-        *end = q->head;
-        end = &q->tail->next;
-        memset(q, 0, sizeof(*q));
+    npux_sched_append_ready_locked(s, NPUX_H2D, npux_open_pack_close_locked(&s->turn));
+    *ops = NULL;
+    for (int p = NPUX_N_PRIORITIES;
+         p-- > 0;) { /* the lists, one behind the other, the first priority first */
+        if (s->stager[p].head != NULL)
+            s->stager[p].tail->next = *ops;
+        *ops = s->stager[p].head != NULL ? s->stager[p].head : *ops;
+        memset(&s->stager[p], 0, sizeof(s->stager[p]));
     }
+    *chunks = NULL;
+    end = chunks;
+    for (int d = 0; d < NPUX_N_DIRECTIONS; d++)
+        for (int p = 0; p < NPUX_N_PRIORITIES; p++) {
+            struct npux_chunk_queue *q = &s->ready[d].queues[p];
+            size_t unused;
+            while (q->head != NULL) {
+                *end = take_batch(q, SIZE_MAX, &unused);
+                while (*end != NULL)
+                    end = &(*end)->next;
+            }
+            memset(q, 0, sizeof(*q));
+        }
 }
 
 void npux_sched_stop_locked(struct npux_sched *s)
 {
     s->stop = true;
-    pthread_cond_broadcast(&s->ready_cv[NPUX_H2D]);
-    pthread_cond_broadcast(&s->ready_cv[NPUX_D2H]);
+    pthread_cond_broadcast(&s->ready[NPUX_H2D].cv);
+    pthread_cond_broadcast(&s->ready[NPUX_D2H].cv);
     pthread_cond_broadcast(&s->stager_cv);
 }
 

@@ -1,23 +1,55 @@
 /* sched.h - the queues between submit, stager and lanes: which op is staged and which chunk is copied next.
  *
+ * Priorities: a queue each. The first that has something is served, but one that was passed over AGEING times
+ * in a row is served next, so none starves. One lane of each direction is kept for LATENCY, and what the
+ * others have on their streams at a time is bounded by window_nbytes: a LATENCY transfer waits for at most
+ * that. Within a priority, a transfer of several chunks has one in the queue at a time; its next goes to the
+ * end of it, so large transfers take turns and do not hold up small ones.
+ *
  * Threads: any. Functions named _locked are called with mu held.
  * Locks:   sched->mu; below it only the leaves (arena, faults). No ACL call, no Python, no memcpy under it.
  * Owns:    the queues; ops and chunks in them belong to their requests.
- * Invariant: n_pending counts ops accepted and not finished; each waits for its turn (order.h), or is in the
+ * Invariant: n_pending counts ops accepted and not finished; each waits for its turn (order.h), or is in a
  *            stager queue or thread, or as chunks in a ready queue or a lane.
  */
 #ifndef NPUX_CORE_SCHED_H
 #define NPUX_CORE_SCHED_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "core/op.h"
 #include "core/order.h"
+#include "core/turn.h"
 
 struct npux_chunk_queue {
     struct npux_chunk *head, *tail;
-    size_t n;
+    size_t n;      /* in the list, without what follows them */
+    size_t nbytes; /* with it */
+    unsigned n_passed_over;
+};
+
+struct npux_op_queue {
+    struct npux_op *head, *tail;
+    unsigned n_passed_over;
+};
+
+/* What the lanes of one direction have to do and are doing. */
+struct npux_ready {
+    struct npux_chunk_queue queues[NPUX_N_PRIORITIES];
+    pthread_cond_t cv;
+    unsigned n_idle;      /* lanes that sleep on cv */
+    unsigned n_waking;    /* of these, signalled */
+    unsigned n_spinning;  /* lanes that look for work without sleeping; 0 or 1 */
+    unsigned n_low;       /* lanes with a batch that is not LATENCY */
+    size_t low_nbytes;    /* in these batches */
+    atomic_uint n_pushes; /* what a spinning lane looks at */
+};
+
+/* What a lane has taken. */
+struct npux_batch {
     size_t nbytes;
+    bool is_low; /* not LATENCY: counted in the window */
 };
 
 struct npux_counters {
@@ -30,35 +62,61 @@ struct npux_counters {
 
 struct npux_sched {
     pthread_mutex_t mu;
-    pthread_cond_t ready_cv[NPUX_N_DIRECTIONS];
     pthread_cond_t stager_cv;
     pthread_cond_t drained_cv; /* n_pending became 0 */
-    struct npux_chunk_queue ready[NPUX_N_DIRECTIONS];
+    struct npux_ready ready[NPUX_N_DIRECTIONS];
+    struct npux_turn turn;
     struct npux_order order;
-    struct npux_op *stager_head, *stager_tail;
-    struct npux_request *live; /* requests without DONE */
-    unsigned n_lanes;          /* per direction */
-    unsigned n_idle[NPUX_N_DIRECTIONS];
-    unsigned n_waking[NPUX_N_DIRECTIONS];
+    struct npux_op_queue stager[NPUX_N_PRIORITIES];
+    struct npux_chunk *drains, *drains_tail; /* linked by next */
+    bool drained_last;                       /* the stagers take turns between both directions */
+    struct npux_request *live;               /* requests without DONE */
+    unsigned n_lanes;                        /* per direction */
+    size_t batch_nbytes;                     /* most that a lane takes at a time; a larger chunk goes alone */
+    size_t window_nbytes;                    /* see above */
+    uint64_t spin_ns; /* how long a lane that has run dry looks for work before it sleeps */
     uint64_t n_pending;
     bool stop; /* threads leave as soon as their queue is empty */
     struct npux_counters counters;
 };
 
-void npux_sched_init(struct npux_sched *s, unsigned n_lanes);
+/* chunk_nbytes: of the largest chunk that is usual. */
+void npux_sched_init(struct npux_sched *s, unsigned n_lanes, size_t chunk_nbytes, uint64_t spin_ns);
 void npux_sched_destroy(struct npux_sched *s);
 
 void npux_sched_push_stager_locked(struct npux_sched *s, struct npux_op *op);
-/* The next op to stage, or NULL when the scheduler stops. */
-struct npux_op *npux_sched_take_stager(struct npux_sched *s);
+/* Asks the stager for memory for the next pack. */
+void npux_sched_want_memory_locked(struct npux_sched *s);
+/* A landed chunk whose bytes a stager is to bring to the user's memory. False: the stagers are leaving. */
+bool npux_sched_push_drain(struct npux_sched *s, struct npux_chunk *chunk);
 
-/* Appends a list of chunks (linked by next) and wakes as many lanes as it is worth. */
+/* What a stager is to do: one of these, or nothing: the scheduler stops. */
+struct npux_staging {
+    struct npux_op *op;       /* to be staged */
+    struct npux_chunk *drain; /* to be emptied */
+    bool wants_memory;        /* see turn.h */
+};
+void npux_sched_take_stager(struct npux_sched *s, struct npux_staging *work);
+
+/* Appends a list of chunks, linked by next, of ops of one priority; lanes that sleep are not woken for them.
+ */
+void npux_sched_append_ready_locked(struct npux_sched *s, enum npux_direction direction,
+                                    struct npux_chunk *chunks);
+/* Wakes as many lanes as it is worth. */
+void npux_sched_wake_locked(struct npux_sched *s, enum npux_direction direction);
+/* No lane of this direction has anything to do. */
+bool npux_sched_is_idle_locked(const struct npux_sched *s, enum npux_direction direction);
+/* Both: appends and wakes. */
 void npux_sched_push_ready_locked(struct npux_sched *s, enum npux_direction direction,
                                   struct npux_chunk *chunks);
 /* Puts chunks that a lane could not start back to the front, in order. */
 void npux_sched_push_back(struct npux_sched *s, enum npux_direction direction, struct npux_chunk *chunks);
-/* A lane's share of what is ready, linked by next; sleeps while there is nothing; NULL: stop. */
-struct npux_chunk *npux_sched_take_ready(struct npux_sched *s, enum npux_direction direction);
+/* A batch for a lane, of one priority, linked by next; sleeps while there is nothing; NULL: stop. Each batch
+ * taken is given to npux_sched_batch_done once it is off the stream. */
+struct npux_chunk *npux_sched_take_ready(struct npux_sched *s, enum npux_direction direction,
+                                         struct npux_batch *batch);
+void npux_sched_batch_done(struct npux_sched *s, enum npux_direction direction,
+                           const struct npux_batch *batch);
 
 /* Takes everything out of the stager queue and the ready queues. */
 void npux_sched_purge_locked(struct npux_sched *s, struct npux_op **ops, struct npux_chunk **chunks);

@@ -1,15 +1,16 @@
 #include "core/stager.h"
 
 #include <errno.h>
+#include <stdlib.h>
 
 #include "base/join.h"
+#include "core/pack.h"
 
 /* The op gets no further chunks. */
 static void give_up(struct npux_engine *e, struct npux_op *op, const struct npux_err *err,
                     struct npux_ringer *ringer)
 {
-    npux_engine_fail_op(e, op, -1, err);
-    npux_engine_retire(e, op, ringer);
+    npux_engine_refuse_op(e, op, err, ringer);
 }
 
 /* A staging block, waiting for one to come back if the cap is reached. */
@@ -28,39 +29,86 @@ static int get_stage(struct npux_engine *e, size_t nbytes, struct npux_block **s
     }
 }
 
-/* Fills and hands over one chunk. Returns true when the op has more. */
-static bool stage_chunk(struct npux_engine *e, struct npux_op *op, struct npux_ringer *ringer)
+/* Cuts the next chunk off. If more is left, the op goes back to its queue at once, for the other stagers. */
+static bool cut(struct npux_engine *e, struct npux_op *op, size_t *offset, size_t *nbytes)
 {
-    size_t left = op->host.nbytes - op->planned;
-    size_t nbytes = left < e->opts.chunk_nbytes ? left : e->opts.chunk_nbytes;
+    size_t left;
+    bool is_last;
+
+    pthread_mutex_lock(&e->sched.mu);
+    *offset = op->planned;
+    left = op->host.nbytes - op->planned;
+    is_last = left <= e->opts.chunk_nbytes;
+    *nbytes = is_last ? left : e->opts.chunk_nbytes;
+    op->planned += *nbytes;
+    atomic_fetch_add_explicit(&op->n_chunks_left, 1, memory_order_relaxed);
+    if (!is_last)
+        npux_sched_push_stager_locked(&e->sched, op);
+    pthread_mutex_unlock(&e->sched.mu);
+    return is_last;
+}
+
+/* A chunk with staging memory, or NULL. */
+static struct npux_chunk *get_chunk(struct npux_engine *e, struct npux_op *op, size_t offset, size_t nbytes,
+                                    struct npux_err *err)
+{
     struct npux_block *stage;
     struct npux_chunk *chunk;
+
+    if (get_stage(e, nbytes, &stage, err) != 0)
+        return NULL;
+    chunk = npux_chunk_new(op, offset, nbytes);
+    if (chunk != NULL) {
+        chunk->stage = stage;
+        return chunk;
+    }
+    npux_block_unref(stage);
+    npux_fail(err, -ENOMEM, "malloc", "no host memory for the chunks of a transfer");
+    return NULL;
+}
+
+/* Fills and hands over one chunk. Who cuts the last one off gives back the count that stood for the planning.
+ */
+static void stage_chunk(struct npux_engine *e, struct npux_op *op, struct npux_ringer *ringer)
+{
+    size_t offset, nbytes;
+    bool is_last = cut(e, op, &offset, &nbytes);
+    struct npux_err err;
+    struct npux_chunk *chunk = get_chunk(e, op, offset, nbytes, &err);
+
+    if (chunk != NULL) {
+        npux_host_read(&op->host, offset, chunk->stage->address, nbytes);
+        /* Acquire and release: whoever reads the last bytes knows that the others have been read. */
+        if (atomic_fetch_sub_explicit(&op->n_unfilled, nbytes, memory_order_acq_rel) == nbytes)
+            npux_engine_captured(op, ringer);
+        pthread_mutex_lock(&e->sched.mu);
+        npux_sched_push_ready_locked(&e->sched, NPUX_H2D, chunk);
+        pthread_mutex_unlock(&e->sched.mu);
+    } else {
+        npux_engine_fail_op(e, op, -1, &err);
+        npux_engine_retire(e, op, ringer);
+    }
+    if (is_last)
+        npux_engine_retire(e, op, ringer);
+}
+
+/* Finds memory for a pack and fills it. */
+static void stage_pack(struct npux_engine *e, struct npux_op *leader, struct npux_ringer *ringer)
+{
+    size_t nbytes = npux_pack_nbytes(leader);
+    struct npux_block *device, *stage;
     struct npux_err err;
 
+    if (nbytes > e->opts.staging_nbytes || npux_arena_get(e->device_arena, nbytes, &device, &err) != 0) {
+        npux_engine_unpack(e, leader);
+        return;
+    }
     if (get_stage(e, nbytes, &stage, &err) != 0) {
-        give_up(e, op, &err, ringer);
-        return false;
+        npux_block_unref(device);
+        give_up(e, leader, &err, ringer);
+        return;
     }
-    chunk = npux_chunk_new(op, op->planned, nbytes);
-    if (chunk == NULL) {
-        npux_block_unref(stage);
-        npux_fail(&err, -ENOMEM, "malloc", "no host memory for the chunks of a transfer");
-        give_up(e, op, &err, ringer);
-        return false;
-    }
-    npux_host_read(&op->host, op->planned, stage->address, nbytes);
-    chunk->stage = stage;
-    op->planned += nbytes;
-    if (nbytes == left)
-        npux_engine_captured(op, ringer);
-    atomic_fetch_add_explicit(&op->n_chunks_left, 1, memory_order_relaxed);
-    pthread_mutex_lock(&e->sched.mu);
-    npux_sched_push_ready_locked(&e->sched, NPUX_H2D, chunk);
-    pthread_mutex_unlock(&e->sched.mu);
-    if (nbytes < left)
-        return true;
-    npux_engine_retire(e, op, ringer);
-    return false;
+    npux_engine_stage_pack(e, leader, device, stage, ringer);
 }
 
 static void step(struct npux_engine *e, struct npux_op *op, struct npux_ringer *ringer)
@@ -79,24 +127,41 @@ static void step(struct npux_engine *e, struct npux_op *op, struct npux_ringer *
         give_up(e, op, &err, ringer);
         return;
     }
+    if (npux_op_leads_pack(op)) {
+        stage_pack(e, op, ringer);
+        return;
+    }
     if (op->device == NULL && npux_arena_get(e->device_arena, op->host.nbytes, &op->device, &err) != 0) {
         give_up(e, op, &err, ringer);
         return;
     }
-    if (op->path == NPUX_DIRECT) {
+    if (op->path == NPUX_DIRECT)
         npux_engine_plan(e, op, ringer);
-    } else if (stage_chunk(e, op, ringer)) {
-        pthread_mutex_lock(&e->sched.mu);
-        npux_sched_push_stager_locked(&e->sched, op);
-        pthread_mutex_unlock(&e->sched.mu);
+    else
+        stage_chunk(e, op, ringer);
+}
+
+static bool do_work(struct npux_engine *e, const struct npux_staging *work, struct npux_ringer *ringer)
+{
+    if (work->wants_memory) {
+        npux_open_pack_warm(e);
+    } else if (work->drain != NULL) {
+        npux_chunk_write_out(work->drain);
+        npux_engine_retire_chunk(e, work->drain, ringer);
+    } else if (work->op != NULL) {
+        step(e, work->op, ringer);
+    } else {
+        return false;
     }
+    return true;
 }
 
 static void *stager_main(void *argument)
 {
     struct npux_engine *e = argument;
     struct npux_ringer ringer = {0};
-    struct npux_op *op;
+    struct npux_staging work;
+    bool more;
     int code = e->acl->aclrtSetCurrentContext(e->context);
 
     if (code != ACL_SUCCESS) {
@@ -105,24 +170,36 @@ static void *stager_main(void *argument)
         npux_engine_die(e, &err, &ringer);
         npux_ringer_flush(&ringer);
     }
-    while ((op = npux_sched_take_stager(&e->sched)) != NULL) {
-        step(e, op, &ringer);
+    do {
+        npux_sched_take_stager(&e->sched, &work);
+        more = do_work(e, &work, &ringer);
         npux_ringer_flush(&ringer);
-    }
+    } while (more);
     return NULL;
 }
 
-int npux_stager_start(struct npux_engine *e)
+int npux_stagers_start(struct npux_engine *e)
 {
-    int rc = pthread_create(&e->stager, NULL, stager_main, e);
-    e->stager_started = rc == 0;
+    int rc = 0;
+
+    e->stagers = calloc(e->opts.n_stagers, sizeof(*e->stagers));
+    if (e->stagers == NULL)
+        return -ENOMEM;
+    while (rc == 0 && e->n_stagers < e->opts.n_stagers) {
+        rc = pthread_create(&e->stagers[e->n_stagers], NULL, stager_main, e);
+        e->n_stagers += rc == 0;
+    }
     return -rc;
 }
 
-bool npux_stager_join(struct npux_engine *e, uint64_t deadline_ns)
+unsigned npux_stagers_join(struct npux_engine *e, uint64_t deadline_ns)
 {
-    if (!e->stager_started)
-        return true;
-    e->stager_started = false;
-    return npux_join(e->stager, deadline_ns);
+    unsigned n_stuck = 0;
+
+    while (e->n_stagers > 0)
+        n_stuck += !npux_join(e->stagers[--e->n_stagers], deadline_ns);
+    if (n_stuck == 0)
+        free(e->stagers);
+    e->stagers = NULL;
+    return n_stuck;
 }

@@ -1,12 +1,8 @@
-/* transfer.c - the life of an op between submit and done; declared in engine.h. */
+/* transfer.c - the life of an op between submit (submit.c) and done; declared in engine.h. */
 #include <errno.h>
 #include <stdlib.h>
 
 #include "core/engine.h"
-
-/* Direct copies are cut so that others get a turn and one ACL call is one task (the runtime cuts at 64 MiB).
- */
-static const size_t DIRECT_CHUNK_NBYTES = (size_t)16 << 20;
 
 void npux_ringer_flush(struct npux_ringer *ringer)
 {
@@ -45,7 +41,14 @@ void npux_engine_fail_op(struct npux_engine *e, struct npux_op *op, int32_t stre
     free(copy);
 }
 
-static bool uncount_capture(struct npux_request *request)
+void npux_engine_fail_chunk(struct npux_engine *e, const struct npux_chunk *leader, int32_t stream_id,
+                            const struct npux_err *err)
+{
+    for (const struct npux_chunk *c = leader; c != NULL; c = c->packed)
+        npux_engine_fail_op(e, c->op, stream_id, err);
+}
+
+bool npux_request_uncount_capture(struct npux_request *request)
 {
     /* Release: the reads of the source are over. Acquire: for whoever tells the user so. */
     return atomic_fetch_sub_explicit(&request->n_uncaptured, 1, memory_order_acq_rel) == 1;
@@ -58,11 +61,9 @@ void npux_engine_captured(struct npux_op *op, struct npux_ringer *ringer)
     if (op->captured)
         return;
     op->captured = true;
-    if (uncount_capture(request))
+    if (npux_request_uncount_capture(request))
         notify(ringer, request->port, &request->captured_note);
 }
-
-static void start_op(struct npux_engine *e, struct npux_op *op, struct npux_ringer *ringer);
 
 /* Counts an op out of its request (sched->mu held). True: it was the last, and the user is to be told. */
 static bool finish_request_locked(struct npux_engine *e, struct npux_request *request)
@@ -86,59 +87,104 @@ static void start_ops(struct npux_engine *e, struct npux_op *ops, struct npux_ri
         ringer->started_tail->next = ops;
     for (; ops != NULL; ops = ops->next)
         ringer->started_tail = ops;
-    if (ringer->starting) /* called by start_op below */
+    if (ringer->starting) /* called by npux_engine_start_op below */
         return;
     ringer->starting = true;
     while (ringer->started != NULL) {
         struct npux_op *op = ringer->started;
         ringer->started = op->next;
-        start_op(e, op, ringer);
+        npux_engine_start_op(e, op, ringer);
     }
     ringer->starting = false;
 }
 
-static void finish_op(struct npux_engine *e, struct npux_op *op, struct npux_ringer *ringer)
+/* Ends a list of ops, linked by next, under one lock. */
+static void finish_ops(struct npux_engine *e, struct npux_op *ops, struct npux_ringer *ringer)
 {
-    struct npux_request *request = op->request;
     struct npux_counters *counters = &e->sched.counters;
-    struct npux_op *started;
-    bool notified;
+    struct npux_op *told = NULL, **told_end = &told; /* the last ones of their requests */
+    struct npux_op *started = NULL, **started_end = &started;
 
-    npux_engine_captured(op, ringer);
+    for (struct npux_op *op = ops; op != NULL; op = op->next)
+        npux_engine_captured(op, ringer);
     pthread_mutex_lock(&e->sched.mu);
-    if (atomic_load(&op->failed)) {
-        counters->failed[op->direction]++;
-    } else {
-        counters->transfers[op->direction][op->path]++;
-        counters->nbytes[op->direction][op->path] += op->host.nbytes;
+    while (ops != NULL) {
+        struct npux_op *op = ops;
+        ops = op->next;
+        if (atomic_load(&op->failed)) {
+            counters->failed[op->direction]++;
+        } else {
+            counters->transfers[op->direction][op->path]++;
+            counters->nbytes[op->direction][op->path] += op->host.nbytes;
+        }
+        *started_end = npux_order_release_locked(&e->sched.order, op);
+        while (*started_end != NULL)
+            started_end = &(*started_end)->next;
+        if (finish_request_locked(e, op->request)) {
+            *told_end = op;
+            told_end = &op->next;
+        }
+        if (--e->sched.n_pending ==
+            0) /* close may go on, but it joins this thread before it frees anything */
+            pthread_cond_broadcast(&e->sched.drained_cv);
     }
-    started = npux_order_release_locked(&e->sched.order, op);
-    notified = finish_request_locked(e, request);
-    if (--e->sched.n_pending == 0) /* close may go on, but it joins this thread before it frees anything */
-        pthread_cond_broadcast(&e->sched.drained_cv);
+    *told_end = NULL;
     pthread_mutex_unlock(&e->sched.mu);
-    if (notified)
-        notify(ringer, request->port, &request->done_note); /* op may be gone from here on */
+    while (told != NULL) {
+        struct npux_request *request = told->request;
+        told = told->next;
+        notify(ringer, request->port, &request->done_note); /* its ops may be gone from here on */
+    }
     start_ops(e, started, ringer);
+}
+
+/* True: that was the last count. Acquire and release: whoever takes it sees what every chunk did. */
+static bool uncount_chunk(struct npux_op *op)
+{
+    return atomic_fetch_sub_explicit(&op->n_chunks_left, 1, memory_order_acq_rel) == 1;
 }
 
 void npux_engine_retire(struct npux_engine *e, struct npux_op *op, struct npux_ringer *ringer)
 {
-    /* Acquire and release: whoever takes the count to zero sees what every chunk did. */
-    if (atomic_fetch_sub_explicit(&op->n_chunks_left, 1, memory_order_acq_rel) == 1)
-        finish_op(e, op, ringer);
+    if (!uncount_chunk(op))
+        return;
+    op->next = NULL; /* it is in no list any more */
+    finish_ops(e, op, ringer);
 }
 
 void npux_engine_retire_chunk(struct npux_engine *e, struct npux_chunk *chunk, struct npux_ringer *ringer)
 {
-    struct npux_op *op = chunk->op;
+    struct npux_op *finished = NULL, **end = &finished;
 
     if (chunk->stage != NULL)
         npux_block_unref(chunk->stage);
     chunk->stage = NULL;
-    if (chunk->heap)
-        free(chunk);
-    npux_engine_retire(e, op, ringer);
+    while (chunk != NULL) {
+        struct npux_chunk *following = chunk->packed;
+        struct npux_op *op = chunk->op;
+        if (chunk->heap)
+            free(chunk);
+        if (uncount_chunk(op)) {
+            *end = op;
+            end = &op->next;
+        }
+        chunk = following;
+    }
+    *end = NULL;
+    if (finished != NULL)
+        finish_ops(e, finished, ringer);
+}
+
+void npux_engine_refuse_op(struct npux_engine *e, struct npux_op *op, const struct npux_err *err,
+                           struct npux_ringer *ringer)
+{
+    if (npux_op_leads_pack(op)) {
+        npux_engine_fail_chunk(e, &op->chunk0, -1, err);
+        npux_engine_retire_chunk(e, &op->chunk0, ringer);
+    } else {
+        npux_engine_fail_op(e, op, -1, err);
+        npux_engine_retire(e, op, ringer);
+    }
 }
 
 static void push_ready(struct npux_engine *e, struct npux_op *op, struct npux_chunk *chunks)
@@ -150,7 +196,7 @@ static void push_ready(struct npux_engine *e, struct npux_op *op, struct npux_ch
 
 void npux_engine_plan(struct npux_engine *e, struct npux_op *op, struct npux_ringer *ringer)
 {
-    size_t step = op->path == NPUX_DIRECT ? DIRECT_CHUNK_NBYTES : e->opts.chunk_nbytes;
+    size_t step = e->opts.chunk_nbytes; /* so that others get a turn */
     struct npux_chunk *first = NULL, **end = &first;
     struct npux_err err;
 
@@ -164,15 +210,14 @@ void npux_engine_plan(struct npux_engine *e, struct npux_op *op, struct npux_rin
         }
         atomic_fetch_add_explicit(&op->n_chunks_left, 1, memory_order_relaxed);
         *end = chunk;
-        end = &chunk->next;
+        end = &chunk->following;
     }
     npux_engine_captured(op, ringer); /* the host memory is the destination, or borrowed */
     push_ready(e, op, first);
     npux_engine_retire(e, op, ringer);
 }
 
-/* Puts an admitted op on its way: to the stager if bytes or device memory must come first; else to a lane. */
-static void start_op(struct npux_engine *e, struct npux_op *op, struct npux_ringer *ringer)
+void npux_engine_start_op(struct npux_engine *e, struct npux_op *op, struct npux_ringer *ringer)
 {
     bool to_stager = op->direction == NPUX_H2D && (op->path == NPUX_STAGED || op->device == NULL);
     bool refused;
@@ -188,121 +233,10 @@ static void start_op(struct npux_engine *e, struct npux_op *op, struct npux_ring
             err = e->death;
         else
             npux_fail(&err, -ESHUTDOWN, "close", "the scheduler was closed before this transfer started");
-        npux_engine_fail_op(e, op, -1, &err);
-        npux_engine_retire(e, op, ringer);
+        npux_engine_refuse_op(e, op, &err, ringer);
     } else if (!to_stager) {
         npux_engine_plan(e, op, ringer);
     }
-}
-
-/* Small and with all memory at hand: the caller's thread fills the staging block, nobody is woken for it. */
-static bool stage_inline(struct npux_engine *e, struct npux_op *op, struct npux_ringer *ringer)
-{
-    struct npux_block *stage;
-    struct npux_chunk *chunk;
-
-    if (op->direction != NPUX_H2D || op->path != NPUX_STAGED || op->device == NULL ||
-        op->host.nbytes > e->opts.inline_nbytes)
-        return false;
-    stage = npux_arena_try_get(e->staging_arena[NPUX_H2D], op->host.nbytes);
-    if (stage == NULL)
-        return false;
-    npux_host_read(&op->host, 0, stage->address, op->host.nbytes);
-    chunk = npux_chunk_new(op, 0, op->host.nbytes);
-    chunk->stage = stage;
-    npux_engine_captured(op, ringer);
-    push_ready(e, op, chunk); /* takes over the one count of n_chunks_left */
-    return true;
-}
-
-/* Path and memory of an op, before any lock. */
-static void prepare_op(struct npux_engine *e, struct npux_op *op)
-{
-    if (op->host.nbytes == 0) {
-        op->path = NPUX_NOTHING;
-        op->fresh = true;
-        return;
-    }
-    npux_host_bounds(&op->host, &op->host_low, &op->host_high);
-    if (op->host.nd == NULL)
-        op->pinned = npux_arena_find(e->pinned_arena, op->host.base, op->host.nbytes);
-    op->path = op->pinned != NULL ? NPUX_DIRECT : NPUX_STAGED;
-    if (op->device == NULL) {
-        op->fresh = true;
-        op->device = npux_arena_try_get(e->device_arena, op->host.nbytes);
-    }
-}
-
-/* Who waits for a block is known, under its sched->mu, to the engine that made it. */
-static int refuse_foreign(const struct npux_engine *e, const struct npux_request *request,
-                          struct npux_err *err)
-{
-    for (uint32_t i = 0; i < request->n_ops; i++) {
-        const struct npux_block *block = request->ops[i].device;
-        if (block != NULL && npux_block_arena(block) != e->device_arena)
-            return npux_fail(err, -EXDEV, "submit", "the device memory belongs to another scheduler");
-    }
-    return 0;
-}
-
-static int refuse_locked(const struct npux_engine *e, struct npux_err *err)
-{
-    if (e->dead) {
-        *err = e->death;
-        return err->status = -EOWNERDEAD;
-    }
-    if (e->closing)
-        return npux_fail(err, -ESHUTDOWN, "submit", "the scheduler is closed");
-    return 0;
-}
-
-int npux_engine_submit(struct npux_engine *e, struct npux_request *request, bool *captured,
-                       struct npux_err *err)
-{
-    struct npux_ringer ringer = {0};
-    int rc;
-
-    if (request->n_ops == 0)
-        return npux_fail(err, -EINVAL, "submit", "a request without transfers has no end to wait for");
-    pthread_mutex_lock(&e->sched.mu);
-    rc = refuse_locked(e, err);
-    if (rc == 0)
-        rc = refuse_foreign(e, request, err);
-    if (rc == 0)
-        e->n_inside++; /* close waits for us before it takes the arenas away */
-    pthread_mutex_unlock(&e->sched.mu);
-    if (rc != 0)
-        return rc;
-    for (uint32_t i = 0; i < request->n_ops; i++)
-        prepare_op(e, &request->ops[i]);
-    pthread_mutex_lock(&e->sched.mu);
-    rc = refuse_locked(e, err);
-    if (rc == 0) {
-        e->sched.n_pending += request->n_ops;
-        npux_sched_live_add_locked(&e->sched, request);
-        for (uint32_t i = 0; i < request->n_ops; i++)
-            request->ops[i].starts_now = npux_order_admit_locked(&e->sched.order, &request->ops[i]);
-    }
-    pthread_mutex_unlock(&e->sched.mu);
-    if (rc != 0) {
-        npux_engine_leave(e);
-        return rc;
-    }
-    /* From here on an op may finish at any time; the request stays, because submit holds one capture count
-     * and nobody frees it before the user's thread, which is this one, drains the port. */
-    for (uint32_t i = 0; i < request->n_ops; i++) {
-        struct npux_op *op = &request->ops[i];
-        if (!op->starts_now)
-            continue;
-        if (op->path == NPUX_NOTHING)
-            npux_engine_retire(e, op, &ringer);
-        else if (!stage_inline(e, op, &ringer))
-            start_op(e, op, &ringer);
-    }
-    *captured = uncount_capture(request);
-    npux_ringer_flush(&ringer);
-    npux_engine_leave(e);
-    return 0;
 }
 
 void npux_engine_fail_queued(struct npux_engine *e, const struct npux_err *cause, struct npux_ringer *ringer)
@@ -316,13 +250,12 @@ void npux_engine_fail_queued(struct npux_engine *e, const struct npux_err *cause
     while (ops != NULL) {
         struct npux_op *op = ops;
         ops = op->next;
-        npux_engine_fail_op(e, op, -1, cause);
-        npux_engine_retire(e, op, ringer);
+        npux_engine_refuse_op(e, op, cause, ringer);
     }
     while (chunks != NULL) {
         struct npux_chunk *chunk = chunks;
         chunks = chunk->next;
-        npux_engine_fail_op(e, chunk->op, -1, cause);
+        npux_engine_fail_chunk(e, chunk, -1, cause);
         npux_engine_retire_chunk(e, chunk, ringer);
     }
 }

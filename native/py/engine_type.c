@@ -46,6 +46,11 @@ static struct npux_engine *engine_get(PyObject *object)
     return self->engine;
 }
 
+void npux_py_engine_flush(PyObject *object)
+{
+    npux_engine_flush(((struct engine_object *)object)->engine);
+}
+
 /* Where ACL was first opened: how many forks after the import. ACL cannot work in a child of that process. */
 static int opened_forks = -1;
 
@@ -64,20 +69,23 @@ static bool acl_stayed_in_parent(int device)
 
 static PyObject *engine_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"library",       "device",        "staging_nbytes", "chunk_nbytes",
-                            "inline_nbytes", "result_nbytes", "n_lanes",        NULL};
+    static char *names[] = {"library",       "device",  "staging_nbytes", "chunk_nbytes", "inline_nbytes",
+                            "result_nbytes", "n_lanes", "n_stagers",      "spin_ns",      NULL};
     allocfunc alloc = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
     struct npux_engine_opts opts = {0};
     struct npux_err err = {0};
     struct engine_object *self;
     Py_ssize_t staging, chunk, small, result;
-    int lanes, rc;
+    long long spin_ns;
+    int lanes, stagers, rc;
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "sinnnni", names, &opts.library, &opts.device, &staging,
-                                     &chunk, &small, &result, &lanes))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "sinnnniiL", names, &opts.library, &opts.device, &staging,
+                                     &chunk, &small, &result, &lanes, &stagers, &spin_ns))
         return NULL;
-    if (staging < 1 || chunk < 1 || chunk > staging || small < 0 || result < 0 || lanes < 1 || lanes > 32) {
-        PyErr_SetString(PyExc_ValueError, "want 1 <= chunk_nbytes <= staging_nbytes and 1 <= n_lanes <= 32");
+    if (staging < 1 || chunk < 1 || chunk > staging || small < 0 || result < 0 || lanes < 1 || lanes > 32 ||
+        stagers < 1 || stagers > 64 || spin_ns < 0) {
+        PyErr_SetString(PyExc_ValueError, "want 1 <= chunk_nbytes <= staging_nbytes, 1 <= n_lanes <= 32 and "
+                                          "1 <= n_stagers <= 64");
         return NULL;
     }
     if (acl_stayed_in_parent(opts.device))
@@ -87,6 +95,8 @@ static PyObject *engine_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     opts.inline_nbytes = (size_t)(small < chunk ? small : chunk);
     opts.result_nbytes = (size_t)result;
     opts.n_lanes = (unsigned)lanes;
+    opts.n_stagers = (unsigned)stagers;
+    opts.spin_ns = (uint64_t)spin_ns;
     self = (struct engine_object *)alloc(type, 0);
     if (self == NULL)
         return NULL;
@@ -165,13 +175,18 @@ static int fill_op(struct npux_py_request *pr, struct npux_op *op, uint32_t inde
 }
 
 static struct npux_request *request_new(PyObject *engine_object, PyObject *port_object, PyObject *handle,
-                                        uint32_t n)
+                                        uint32_t n, long priority)
 {
     struct npux_py_request *pr;
     struct npux_request *request;
 
     if (!PyObject_TypeCheck(port_object, npux_py_port_type)) {
         PyErr_SetString(PyExc_TypeError, "port is a Port");
+        return NULL;
+    }
+    if (priority < 0 || priority >= NPUX_N_PRIORITIES) {
+        PyErr_Format(PyExc_ValueError, "priority=%ld is not valid; accepted: a member of npu_xfer.Priority",
+                     priority);
         return NULL;
     }
     pr = PyMem_Calloc(1, sizeof(*pr) + n * sizeof(Py_buffer));
@@ -186,6 +201,7 @@ static struct npux_request *request_new(PyObject *engine_object, PyObject *port_
     Py_INCREF(engine_object);
     pr->engine = engine_object;
     pr->device = ((struct engine_object *)engine_object)->device;
+    request->priority = (uint8_t)priority;
     request->user = pr;
     return request;
 }
@@ -219,19 +235,20 @@ static PyObject *engine_submit(PyObject *object, PyObject *const *args, Py_ssize
     struct npux_engine *e = engine_get(object);
     struct npux_request *request;
     Py_ssize_t offset;
-    long direction;
+    long direction, priority;
 
     if (e == NULL)
         return NULL;
-    if (n_args != 6) {
-        PyErr_SetString(PyExc_TypeError, "submit(port, handle, direction, array, block, offset)");
+    if (n_args != 7) {
+        PyErr_SetString(PyExc_TypeError, "submit(port, handle, direction, array, block, offset, priority)");
         return NULL;
     }
     direction = PyLong_AsLong(args[2]);
     offset = PyLong_AsSsize_t(args[5]);
+    priority = PyLong_AsLong(args[6]);
     if (PyErr_Occurred())
         return NULL;
-    request = request_new(object, args[0], args[1], 1);
+    request = request_new(object, args[0], args[1], 1, priority);
     if (request == NULL)
         return NULL;
     if (fill_op(request->user, &request->ops[0], 0, direction == NPUX_D2H ? NPUX_D2H : NPUX_H2D, args[3],
@@ -247,11 +264,12 @@ static PyObject *engine_submit_many(PyObject *object, PyObject *args)
     struct npux_engine *e = engine_get(object);
     PyObject *port, *handle, *items;
     struct npux_request *request;
-    int direction;
+    int direction, priority;
 
-    if (e == NULL || !PyArg_ParseTuple(args, "OOiO!", &port, &handle, &direction, &PyList_Type, &items))
+    if (e == NULL ||
+        !PyArg_ParseTuple(args, "OOiO!i", &port, &handle, &direction, &PyList_Type, &items, &priority))
         return NULL;
-    request = request_new(object, port, handle, (uint32_t)PyList_Size(items));
+    request = request_new(object, port, handle, (uint32_t)PyList_Size(items), priority);
     if (request == NULL)
         return NULL;
     for (uint32_t i = 0; i < request->n_ops; i++) {
@@ -392,10 +410,10 @@ static PyObject *engine_faults_known(PyObject *object, void *closure)
 
 static PyMethodDef methods[] = {
     {"submit", (PyCFunction)(void (*)(void))engine_submit, METH_FASTCALL,
-     "submit(port, handle, direction, array, block, offset) -> bool\n\n"
+     "submit(port, handle, direction, array, block, offset, priority) -> bool\n\n"
      "One transfer: direction 0 to the device, 1 to the host. True when the source is captured."},
     {"submit_many", engine_submit_many, METH_VARARGS,
-     "submit_many(port, handle, direction, [(array, block, offset), ...]) -> bool\n\n"
+     "submit_many(port, handle, direction, [(array, block, offset), ...], priority) -> bool\n\n"
      "Several transfers as one request with one completion."},
     {"pinned", engine_pinned, METH_O, "pinned(nbytes) -> Block\n\nPage-locked host memory."},
     {"result", engine_result, METH_O, "result(nbytes) -> Block\n\nOrdinary host memory for a result."},
@@ -426,7 +444,7 @@ static PyType_Slot slots[] = {
     {Py_tp_getset, getset},
     {Py_tp_members, members},
     {Py_tp_doc, "Engine(library, device, staging_nbytes, chunk_nbytes, inline_nbytes, result_nbytes, "
-                "n_lanes)\n\nOne device with its threads and memory."},
+                "n_lanes, n_stagers, spin_ns)\n\nOne device with its threads and memory."},
     {0, NULL},
 };
 

@@ -48,6 +48,9 @@ struct npux_block *npux_py_block_get(PyObject *object);
 /* The port of a Port object, borrowed. */
 struct npux_port *npux_py_port_get(PyObject *object);
 
+/* npux_engine_flush of an Engine object. */
+void npux_py_engine_flush(PyObject *object);
+
 /* Fills op->host from an object's buffer and keeps the export in *view. writable: for D2H. 0 or -1. */
 int npux_py_describe(PyObject *object, int writable, Py_buffer *view, struct npux_host *host);
 

@@ -20,16 +20,23 @@ static PyObject *port_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     allocfunc alloc = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
     struct port_object *self = (struct port_object *)alloc(type, 0);
+    static char *names[] = {"has_turns", NULL};
+    int has_turns = 0;
 
     if (self == NULL)
         return NULL;
     npux_py_drain_graveyard(); /* threads that come and go leave their ports behind, and these a descriptor */
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|p", names, &has_turns)) {
+        Py_DECREF(self);
+        return NULL;
+    }
     self->forks = npux_py_forks();
     self->port = npux_port_new();
     if (self->port == NULL) {
         Py_DECREF(self);
         return PyErr_SetFromErrno(PyExc_OSError);
     }
+    self->port->has_turns = has_turns != 0;
     return (PyObject *)self;
 }
 
@@ -116,6 +123,10 @@ static int reap_note(const struct npux_note *note, PyObject *list)
 
     if (pr == NULL) /* an abandoned request, whose user has been told */
         return 0;
+    if (note->what == NPUX_FLUSH) {
+        npux_py_engine_flush(pr->engine);
+        return 0;
+    }
     if (note->what == NPUX_CAPTURED) {
         npux_py_release_captured(request);
         Py_INCREF(Py_None);
@@ -230,7 +241,9 @@ static PyType_Slot slots[] = {
     {Py_tp_new, port_new},
     {Py_tp_dealloc, port_dealloc},
     {Py_tp_methods, methods},
-    {Py_tp_doc, "Port()\n\nWhere completions arrive. One per event loop or blocking thread."},
+    {Py_tp_doc,
+     "Port(has_turns=False)\n\nWhere completions arrive. One per event loop or blocking thread. has_turns: "
+     "reap is called in the\nnext turn of the loop after fileno() became readable."},
     {0, NULL},
 };
 

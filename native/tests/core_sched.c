@@ -79,13 +79,33 @@ static void check_fresh(void)
     release(0, "");
 }
 
-static struct npux_chunk *chunk(size_t nbytes, size_t offset)
+/* One op for each priority, whose chunks these are. */
+static struct npux_op *owners[NPUX_N_PRIORITIES];
+
+static void make_owners(struct npux_port *port)
+{
+    for (int p = 0; p < NPUX_N_PRIORITIES; p++) {
+        struct npux_request *request = npux_request_new(port, 1);
+        CHECK(request != NULL);
+        CHECK_EQ(request->priority, NPUX_NORMAL);
+        request->priority = (uint8_t)p;
+        owners[p] = &request->ops[0];
+    }
+}
+
+static struct npux_chunk *chunk_of(enum npux_priority priority, size_t nbytes, size_t offset)
 {
     struct npux_chunk *c = calloc(1, sizeof(*c));
     CHECK(c != NULL);
-    c->nbytes = nbytes;
+    c->op = owners[priority];
+    c->nbytes = c->copy_nbytes = nbytes;
     c->offset = offset;
     return c;
+}
+
+static struct npux_chunk *chunk(size_t nbytes, size_t offset)
+{
+    return chunk_of(NPUX_NORMAL, nbytes, offset);
 }
 
 static void push(struct npux_chunk *chunks)
@@ -112,28 +132,42 @@ static size_t consume(struct npux_chunk *batch, size_t *n, size_t *at)
     return nbytes;
 }
 
+/* Takes a batch that is at once off the stream. */
+static size_t take(size_t *n, size_t *at)
+{
+    struct npux_batch taken;
+    size_t nbytes = consume(npux_sched_take_ready(&s, NPUX_H2D, &taken), n, at);
+
+    CHECK_EQ(taken.nbytes, nbytes);
+    npux_sched_batch_done(&s, NPUX_H2D, &taken);
+    return nbytes;
+}
+
 static void check_batches(void)
 {
+    const struct npux_chunk_queue *q = &s.ready[NPUX_H2D].queues[NPUX_NORMAL];
+    struct npux_batch taken;
     struct npux_chunk *batch, *c;
     size_t n, at = 0;
 
-    for (size_t i = 0; i < 8; i++) /* 32 MiB on two lanes: a share is 16, a batch at most 8 */
-        push(chunk(4 * MIB, i));
-    CHECK_EQ(consume(npux_sched_take_ready(&s, NPUX_H2D), &n, &at), 8 * MIB);
-    CHECK_EQ(s.ready[NPUX_H2D].n, 6);
-    CHECK_EQ(s.ready[NPUX_H2D].nbytes, 24 * MIB);
-    while (s.ready[NPUX_H2D].n > 0)
-        CHECK(consume(npux_sched_take_ready(&s, NPUX_H2D), &n, &at) <= 8 * MIB);
-    CHECK_EQ(at, 8);
+    for (size_t i = 0; i < 16; i++) /* 16 MiB on two lanes: a share is 8, a batch at most 4 */
+        push(chunk(MIB, i));
+    CHECK_EQ(take(&n, &at), 4 * MIB);
+    CHECK_EQ(q->n, 12);
+    CHECK_EQ(q->nbytes, 12 * MIB);
+    while (q->n > 0)
+        CHECK(take(&n, &at) <= 4 * MIB);
+    CHECK_EQ(at, 16);
     push(chunk(64 * MIB, at)); /* one that is too large for any share still goes, alone */
     push(chunk(1, at + 1));
-    CHECK_EQ(consume(npux_sched_take_ready(&s, NPUX_H2D), &n, &at), 64 * MIB);
-    CHECK_EQ(consume(npux_sched_take_ready(&s, NPUX_H2D), &n, &at), 1);
+    CHECK_EQ(take(&n, &at), 64 * MIB);
+    CHECK_EQ(take(&n, &at), 1);
     for (size_t i = 0; i < 1000; i++)
         push(chunk(16, at + i));
-    (void)consume(npux_sched_take_ready(&s, NPUX_H2D), &n, &at);
-    CHECK(n == 256);                             /* bounded by count */
-    batch = npux_sched_take_ready(&s, NPUX_H2D); /* what could not start goes back to the front, in order */
+    take(&n, &at);
+    CHECK(n == 256); /* bounded by count */
+    batch = npux_sched_take_ready(&s, NPUX_H2D,
+                                  &taken); /* what could not start goes back to the front, in order */
     c = batch;
     for (int i = 0; i < 99; i++)
         c = c->next;
@@ -142,50 +176,152 @@ static void check_batches(void)
         c->next = NULL;
         CHECK_EQ((consume(batch, &n, &at), n), 100);
         npux_sched_push_back(&s, NPUX_H2D, rest);
+        npux_sched_batch_done(&s, NPUX_H2D, &taken);
     }
-    while (s.ready[NPUX_H2D].n > 0)
-        consume(npux_sched_take_ready(&s, NPUX_H2D), &n, &at);
-    CHECK_EQ(at, 1010);
-    CHECK_EQ(s.ready[NPUX_H2D].nbytes, 0);
+    while (q->n > 0)
+        take(&n, &at);
+    CHECK_EQ(at, 1018);
+    CHECK_EQ(q->nbytes, 0);
     npux_sched_push_back(&s, NPUX_H2D, chunk(5, at)); /* to an empty queue, which then also has a tail */
     push(chunk(6, at + 1));
-    CHECK_EQ(consume(npux_sched_take_ready(&s, NPUX_H2D), &n, &at), 11);
-    npux_sched_push_back(&s, NPUX_H2D, NULL);
-    CHECK_EQ(s.ready[NPUX_H2D].n, 0);
+    CHECK_EQ(take(&n, &at), 11);
+    CHECK_EQ(q->n, 0);
+    CHECK_EQ(s.ready[NPUX_H2D].n_low, 0);
+    CHECK_EQ(s.ready[NPUX_H2D].low_nbytes, 0);
+}
+
+/* LATENCY first; who is passed over eight times comes ninth. */
+static void check_priorities(void)
+{
+    size_t n, at, bulk_at = 0, latency_at = 0;
+    char seen[32] = "";
+
+    for (size_t i = 0; i < 2; i++)
+        push(chunk_of(NPUX_BULK, 4 * MIB, 100 + i));
+    for (size_t i = 0; i < 18; i++)
+        push(chunk_of(NPUX_LATENCY, 4 * MIB, i));
+    for (int i = 0; i < 20; i++) {
+        struct npux_batch taken;
+        struct npux_chunk *batch = npux_sched_take_ready(&s, NPUX_H2D, &taken);
+        bool is_bulk = batch->op == owners[NPUX_BULK];
+        CHECK_EQ(taken.is_low, is_bulk);
+        strcat(seen, is_bulk ? "b" : "l");
+        at = is_bulk ? 100 + bulk_at++ : latency_at++;
+        consume(batch, &n, &at);
+        npux_sched_batch_done(&s, NPUX_H2D, &taken);
+    }
+    if (strcmp(seen, "llllllllbllllllllbll") != 0)
+        fprintf(stderr, "order: %s\n", seen);
+    CHECK(strcmp(seen, "llllllllbllllllllbll") == 0);
+}
+
+/* Two transfers of three chunks take turns, and a small one that comes later waits for one chunk of each. */
+static void check_turns(void)
+{
+    struct npux_chunk *a = chunk(4 * MIB, 0), *b = chunk(4 * MIB, 1);
+    size_t n, at = 0;
+
+    a->following = chunk(4 * MIB, 3);
+    a->following->following = chunk(4 * MIB, 5);
+    b->following = chunk(4 * MIB, 4);
+    b->following->following = chunk(4 * MIB, 6);
+    push(a);
+    push(b);
+    push(chunk(64, 2));
+    CHECK_EQ(s.ready[NPUX_H2D].queues[NPUX_NORMAL].nbytes, 24 * MIB + 64);
+    while (at < 7)
+        take(&n, &at);
+    CHECK_EQ(s.ready[NPUX_H2D].queues[NPUX_NORMAL].nbytes, 0);
+}
+
+/* Three lanes: two chunks may be on the streams, then only LATENCY goes on. */
+static void check_window(void)
+{
+    struct npux_batch taken[4];
+    size_t n, at = 0, latency_at = 9;
+
+    s.n_lanes = 3;
+    for (size_t i = 0; i < 4; i++)
+        push(chunk_of(NPUX_BULK, 4 * MIB, i));
+    consume(npux_sched_take_ready(&s, NPUX_H2D, &taken[0]), &n, &at);
+    consume(npux_sched_take_ready(&s, NPUX_H2D, &taken[1]), &n, &at);
+    CHECK_EQ(s.ready[NPUX_H2D].n_low, 2);
+    CHECK_EQ(s.ready[NPUX_H2D].low_nbytes, s.window_nbytes);
+    push(chunk(64, 4)); /* NORMAL waits as well */
+    push(chunk_of(NPUX_LATENCY, 64 * KIB, 9));
+    consume(npux_sched_take_ready(&s, NPUX_H2D, &taken[2]), &n, &latency_at); /* or this would take BULK */
+    CHECK_EQ(latency_at, 10);
+    CHECK(!taken[2].is_low);
+    npux_sched_batch_done(&s, NPUX_H2D, &taken[2]);
+    npux_sched_batch_done(&s, NPUX_H2D, &taken[0]);
+    at = 4;
+    consume(npux_sched_take_ready(&s, NPUX_H2D, &taken[3]), &n, &at); /* NORMAL before BULK */
+    CHECK_EQ(at, 5);
+    npux_sched_batch_done(&s, NPUX_H2D, &taken[3]);
+    npux_sched_batch_done(&s, NPUX_H2D, &taken[1]);
+    at = 2;
+    take(&n, &at);
+    take(&n, &at);
+    CHECK_EQ(at, 4);
+    CHECK_EQ(s.ready[NPUX_H2D].n_low, 0);
+    s.n_lanes = 2;
+}
+
+static struct npux_op *queued(int i, enum npux_priority priority)
+{
+    writer(i, &block)->request = owners[priority]->request;
+    return &ops[i];
 }
 
 static void check_purge(void)
 {
-    struct npux_op *purged, *op;
-    struct npux_chunk *chunks;
+    struct npux_op *purged;
+    struct npux_chunk *chunks, *c;
+    struct npux_batch taken;
+    struct npux_staging work;
+    struct npux_chunk *drain = chunk(1, 0), *other_drain = chunk(1, 1), *late = chunk(1, 2);
     size_t n, at = 0;
 
+    CHECK(npux_sched_push_drain(&s, drain));
+    CHECK(npux_sched_push_drain(&s, other_drain));
     for (int round = 0; round < 2; round++) { /* the second round: a purged queue works again */
         at = 0;
         push(chunk(3, 0));
-        push(chunk(4, 1));
+        c = chunk(4, 1);
+        c->following = chunk(4, 2);
+        push(c);
         pthread_mutex_lock(&s.mu);
-        npux_sched_push_ready_locked(&s, NPUX_D2H, chunk(5, 2));
-        npux_sched_push_stager_locked(&s, writer(0, &block));
-        npux_sched_push_stager_locked(&s, writer(1, &block));
+        npux_sched_push_ready_locked(&s, NPUX_D2H, chunk_of(NPUX_BULK, 5, 3));
+        npux_sched_push_stager_locked(&s, queued(1, NPUX_BULK));
+        npux_sched_push_stager_locked(&s, queued(0, NPUX_NORMAL));
         npux_sched_purge_locked(&s, &purged, &chunks);
-        CHECK_EQ(s.ready[NPUX_H2D].n + s.ready[NPUX_D2H].n, 0);
-        CHECK_EQ(s.ready[NPUX_H2D].nbytes + s.ready[NPUX_D2H].nbytes, 0);
+        for (int d = 0; d < NPUX_N_DIRECTIONS; d++)
+            for (int p = 0; p < NPUX_N_PRIORITIES; p++)
+                CHECK_EQ(s.ready[d].queues[p].n + s.ready[d].queues[p].nbytes, 0);
         pthread_mutex_unlock(&s.mu);
         CHECK(purged == &ops[0] && purged->next == &ops[1] && ops[1].next == NULL);
-        CHECK_EQ(consume(chunks, &n, &at), 12);
-        CHECK_EQ(n, 3);
+        CHECK_EQ(consume(chunks, &n, &at), 16);
+        CHECK_EQ(n, 4);
     }
     pthread_mutex_lock(&s.mu);
     npux_sched_purge_locked(&s, &purged, &chunks);
     CHECK(purged == NULL && chunks == NULL);
-    npux_sched_push_stager_locked(&s, writer(2, &block));
+    npux_sched_push_stager_locked(&s, queued(2, NPUX_LATENCY));
     npux_sched_stop_locked(&s);
     pthread_mutex_unlock(&s.mu);
-    op = npux_sched_take_stager(&s); /* stopping does not lose what is queued */
-    CHECK(op == &ops[2]);
-    CHECK(npux_sched_take_stager(&s) == NULL);
-    CHECK(npux_sched_take_ready(&s, NPUX_D2H) == NULL);
+    CHECK(!npux_sched_push_drain(&s, late)); /* its lane empties it itself */
+    free(late);
+    npux_sched_take_stager(&s, &work); /* stopping does not lose what is queued; both kinds take turns */
+    CHECK(work.drain == drain && work.op == NULL && !work.wants_memory);
+    free(drain);
+    npux_sched_take_stager(&s, &work);
+    CHECK(work.op == &ops[2] && work.drain == NULL && !work.wants_memory);
+    npux_sched_take_stager(&s, &work);
+    CHECK(work.drain == other_drain && work.op == NULL);
+    free(other_drain);
+    npux_sched_take_stager(&s, &work);
+    CHECK(work.op == NULL && work.drain == NULL && !work.wants_memory);
+    CHECK(npux_sched_take_ready(&s, NPUX_D2H, &taken) == NULL);
 }
 
 static void check_live(void)
@@ -211,32 +347,38 @@ static atomic_size_t n_taken;
 static void *take_all(void *unused)
 {
     struct npux_chunk *batch;
+    struct npux_batch taken;
 
-    while ((batch = npux_sched_take_ready(&w, NPUX_D2H)) != NULL)
+    while ((batch = npux_sched_take_ready(&w, NPUX_D2H, &taken)) != NULL) {
+        npux_sched_batch_done(&w, NPUX_D2H, &taken);
         while (batch != NULL) {
             struct npux_chunk *next = batch->next;
             free(batch);
             batch = next;
             atomic_fetch_add(&n_taken, 1);
         }
+    }
     return NULL;
 }
 
-static void check_wakeups(void)
+static void check_wakeups(uint64_t spin_ns)
 {
     enum { N_LANES = 3, N_ROUNDS = 4000 };
     pthread_t lanes[N_LANES];
     uint64_t rng = 7;
     size_t n_pushed = 0;
 
-    npux_sched_init(&w, N_LANES);
+    atomic_store(&n_taken, 0);
+    npux_sched_init(&w, N_LANES, 4 * MIB, spin_ns);
     for (int i = 0; i < N_LANES; i++)
         CHECK_EQ(pthread_create(&lanes[i], NULL, take_all, NULL), 0);
     for (int round = 0; round < N_ROUNDS; round++) {
         size_t burst = 1 + rng_below(&rng, 40);
         for (size_t i = 0; i < burst; i++) {
             pthread_mutex_lock(&w.mu);
-            npux_sched_push_ready_locked(&w, NPUX_D2H, chunk(1 + rng_below(&rng, 300 * KIB), 0));
+            npux_sched_push_ready_locked(
+                &w, NPUX_D2H,
+                chunk_of((enum npux_priority)rng_below(&rng, 3), 1 + rng_below(&rng, 300 * KIB), 0));
             pthread_mutex_unlock(&w.mu);
         }
         n_pushed += burst;
@@ -252,13 +394,24 @@ static void check_wakeups(void)
 
 int main(void)
 {
-    npux_sched_init(&s, 2);
+    struct npux_port *port = npux_port_new();
+
+    CHECK(port != NULL);
+    make_owners(port);
+    npux_sched_init(&s, 2, 4 * MIB, 0);
     check_admission();
     check_fresh();
     check_batches();
+    check_priorities();
+    check_turns();
+    check_window();
     check_live();
     check_purge();
     npux_sched_destroy(&s);
-    check_wakeups();
+    check_wakeups(0);
+    check_wakeups(20000);
+    for (int p = 0; p < NPUX_N_PRIORITIES; p++)
+        npux_request_free(owners[p]->request);
+    npux_port_unref(port);
     return 0;
 }

@@ -253,6 +253,7 @@ static void run(uint64_t seed, bool faults_known, uint64_t run_ns)
         memset(&workers[i], 0, sizeof(workers[i]));
         workers[i].rng = seed + i;
         rig_attach(&workers[i].rig, engine);
+        workers[i].rig.port->has_turns = i % 2 == 0;
         CHECK_EQ(pthread_create(&workers[i].thread, NULL, work, &workers[i]), 0);
     }
     for (int i = 0; i < N_THREADS; i++) {

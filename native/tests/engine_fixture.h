@@ -160,7 +160,7 @@ static inline size_t rng_below(uint64_t *state, size_t n)
 struct rig {
     struct npux_engine *engine;
     struct npux_port *port;
-    uint64_t n_done, n_captured;
+    uint64_t n_done, n_captured, n_flushed;
 };
 
 static inline struct npux_engine_opts default_opts(void)
@@ -171,7 +171,9 @@ static inline struct npux_engine_opts default_opts(void)
                                      .chunk_nbytes = 4 * MIB,
                                      .result_nbytes = 64 * MIB,
                                      .inline_nbytes = 64 * KIB,
-                                     .n_lanes = 2};
+                                     .n_lanes = 2,
+                                     .n_stagers = 2,
+                                     .spin_ns = 20000};
 }
 
 static inline struct npux_engine *engine_open(const struct npux_engine_opts *opts)
@@ -310,6 +312,12 @@ static inline void note_arrived(struct rig *rig, struct npux_note *note)
 {
     struct job *job = note->request->user;
 
+    if (note->what == NPUX_FLUSH) {
+        CHECK(job->captured && !job->done);
+        rig->n_flushed++;
+        npux_engine_flush(rig->engine);
+        return;
+    }
     if (note->what == NPUX_CAPTURED) {
         CHECK(!job->captured && !job->done);
         job->captured = true;
