@@ -103,7 +103,7 @@ def test_a_ratio_is_of_samples_in_pairs_and_the_worst_setting_counts() -> None:
     one = found["T1", "speed / bare C"]
     assert (one.value, one.setting, one.verdict) == (0.6, "b", _targets.MISSED)
     assert found["T1", "speed / link"].verdict == _targets.WAIVED
-    assert found["T6", "time / bare copy, wait and wake"].verdict == _targets.WAIVED
+    assert found["T6", "time / C loop: copy, waiting thread, eventfd"].verdict == _targets.WAIVED
 
 
 def test_a_target_on_its_edge_is_reached_and_a_failure_reaches_none() -> None:

@@ -57,15 +57,15 @@ async def alone(ctx: Context) -> None:
         async def check() -> str | None:
             return difference(await xfer.to_host(target))
 
-        def limit() -> float:
-            """Queueing and waiting in one thread, and one wake-up: a round of two, halved."""
+        def parts() -> float:
+            """Queueing and waiting in one thread, then wake-ups alone: no thread ever sleeps for long."""
             copies = bare.copies(to_device=True, mode=SINGLE, host=host, device=device, nbytes=SMALL, n=n)  # type: ignore[union-attr]  # only called when there is one
             return copies + bare.wakes(host, device, nbytes=0, n=n) / 2  # type: ignore[union-attr]  # the same
 
         contenders: dict[str, Any] = {"ours": lambda: of(source), "ours_pinned": lambda: of(pinned)}
         if bare is not None:
-            contenders["bare"] = limit
-            contenders["bare_loop"] = lambda: bare.wakes(host, device, nbytes=SMALL, n=n)
+            contenders["bare"] = lambda: bare.wakes(host, device, nbytes=SMALL, n=n)
+            contenders["parts"] = parts
         contenders["thread"] = threads
         await ctx.compare("h2d 4KiB", contenders, n=n, nbytes=SMALL, checks={"ours": check})
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+import npu_xfer
 from bench._bare import SINGLE
 from bench._measure import Ground, difference, pattern
 from bench.cases import case
@@ -46,10 +47,12 @@ async def layers(ctx: Context) -> None:
             news: list[Any] = []
             engine, port = xfer._core.native, _native.Port()  # type: ignore[union-attr]  # it is open
 
+            submit, arguments = engine.submit, _arguments(engine, source, target)
+
             def extension() -> float:
                 start = time.perf_counter()
                 for _ in range(n):
-                    engine.submit(port, None, 0, source, target._block, 0)
+                    submit(port, None, *arguments)
                     while not news:
                         port.wait(1.0)
                         port.reap(news)
@@ -90,13 +93,32 @@ async def layers(ctx: Context) -> None:
             _submits(ctx, xfer, source, target)
 
 
+def _arguments(engine: Any, source: Any, target: Any) -> tuple[Any, ...]:
+    """What the native submit takes after port and handle; other versions, measured too, took less or more."""
+    priority = getattr(npu_xfer, "Priority", None)
+    common = (0, source, target._block, target._offset)
+    tails = [()] if priority is None else [(priority.NORMAL,), (priority.NORMAL, None), ()]
+    port, news = _native.Port(), []  # type: ignore[var-annotated]  # of what reap fills in
+    for tail in tails:
+        try:
+            engine.submit(port, None, *common, *tail)
+        except TypeError:
+            continue
+        while not news:
+            port.wait(1.0)
+            port.reap(news)
+        return (*common, *tail)
+    raise AssertionError("the native submit takes other arguments by now")
+
+
 def _submits(ctx: Context, xfer: Scheduler, source: Any, target: Any) -> None:
     """Time of the native call alone, while a held engine keeps every lane busy."""
     if not sim.is_active():
         ctx.waive("submit", "native_submit", "needs the simulator's held engine")
         return
     n = ctx.pick(tiny=100, quick=5000)
-    engine, port, block = xfer._core.native, _native.Port(), target._block  # type: ignore[union-attr]  # it is open
+    engine, port = xfer._core.native, _native.Port()  # type: ignore[union-attr]  # it is open
+    arguments = _arguments(engine, source, target)
     numbers = range(n)
     values = []
     for _ in range(ctx.samples + 1):
@@ -105,7 +127,7 @@ def _submits(ctx: Context, xfer: Scheduler, source: Any, target: Any) -> None:
             submit, handle = engine.submit, object()
             start = time.perf_counter()
             for _ in numbers:
-                submit(port, handle, 0, source, block, 0)
+                submit(port, handle, *arguments)
             seconds = time.perf_counter() - start
         start = time.perf_counter()
         for _ in numbers:
