@@ -29,6 +29,7 @@ _LIMIT_S = {"tiny": 60.0, "quick": 120.0, "full": 1800.0}
 def run_case(case: Case, scale: str, bare_library: Path | None) -> list[Row]:
     """The rows of one case. One that fails, crashes or hangs has a row that says so."""
     environ = {**os.environ, **case.environ, "PYTHONPATH": str(ROOT)}
+    environ.setdefault("NPU_XFER_TUNING", "off")  # a profile of this user would not be seen in the result
     if bare_library is not None:
         environ[VARIABLE] = str(bare_library)
     with tempfile.TemporaryDirectory(prefix="npu_xfer_bench_") as folder:
