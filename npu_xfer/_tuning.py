@@ -1,7 +1,8 @@
 """The tuning profile of this machine: which file, whether it fits, and what it changes.
 
 `npu-xfer tune` writes it. The key is compared when a scheduler opens; nothing here runs at import, and
-without a file the runtime is asked nothing. A profile changes only what neither the environment nor an argument set.
+without a file the runtime is asked nothing. A profile changes only what neither the environment nor an
+argument set.
 """
 
 from __future__ import annotations
