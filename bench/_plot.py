@@ -29,7 +29,7 @@ _VERDICT_COLOURS = {"reached": "#0072B2", "not reached": "#D55E00"}
 
 
 def _series(rows: Sequence[Row]) -> dict[str, list[tuple[int, float]]]:
-    """Points (bytes, GB/s) by path and contender, where a setting ends with its size."""
+    """Points (bytes, GB/s) by path and contender, of settings such as "h2d direct 4KiB"."""
     series: dict[str, list[tuple[int, float]]] = {}
     for row in rows:
         words = row.setting.split()
@@ -38,7 +38,7 @@ def _series(rows: Sequence[Row]) -> dict[str, list[tuple[int, float]]]:
         except ValueError:
             continue
         if row.gb_per_s:
-            series.setdefault(" ".join([*words[:-1], row.who]), []).append((nbytes, row.gb_per_s))
+            series.setdefault(" ".join([*words[1:-1], row.who]), []).append((nbytes, row.gb_per_s))
     return series
 
 
@@ -58,7 +58,7 @@ def _sizes(axes: Axes, rows: Sequence[Row], title: str) -> None:
     axes.legend(fontsize=6, ncol=2)
 
 
-def _verdicts(axes: Axes, verdicts: Sequence[Verdict]) -> None:
+def _verdicts(axes: Axes, verdicts: Sequence[Verdict], where: str) -> None:
     """How far each check is from its target: right of 1 is reached."""
     shown = []
     for one in verdicts:
@@ -75,22 +75,27 @@ def _verdicts(axes: Axes, verdicts: Sequence[Verdict]) -> None:
     axes.set_xscale("log")
     axes.set_yticks(range(len(shown)), [name for name, *_ in shown], fontsize=6)
     axes.set_xlabel("times the target (1 and more: reached)")
-    axes.set_title("targets", fontsize=10)
+    axes.set_title(f"targets, {where}", fontsize=10)
     axes.grid(alpha=0.3, axis="x")
 
 
 def draw(run: Run, verdicts: Sequence[Verdict]) -> bytes:
     """The charts as PNG."""
     mpl.use("Agg")
-    cases = [name for name in ("sweep", "ways", "queued") if _series([r for r in run.rows if r.case == name])]
-    n_charts = len(cases) + 1
-    figure = Figure(figsize=(9, 5 * n_charts), layout="constrained")
+    charts = [
+        (name, way, rows)
+        for name in ("sweep", "ways", "queued")
+        for way in ("h2d", "d2h")
+        if _series(rows := [r for r in run.rows if r.case == name and r.setting.startswith(way)])
+    ]
+    n_lines = -(-len(charts) // 2)
+    figure = Figure(figsize=(11, 4.2 * n_lines + 6), layout="constrained")
     figure.suptitle(f"{run.where}\n{run.machine['cpu']}, {run.machine['cpus']} cores, commit {run.commit}")
-    charts = figure.subplots(n_charts, squeeze=False)[:, 0]
+    grid = figure.add_gridspec(n_lines + 1, 2, height_ratios=[1.0] * n_lines + [1.4])
     where = "simulator" if run.simulated else "hardware"
-    for axes, name in zip(charts, cases, strict=False):
-        _sizes(axes, [row for row in run.rows if row.case == name], f"{name}, {where}")
-    _verdicts(charts[-1], verdicts)
+    for i, (name, way, rows) in enumerate(charts):
+        _sizes(figure.add_subplot(grid[i // 2, i % 2]), rows, f"{name}, {way}, {where}")
+    _verdicts(figure.add_subplot(grid[n_lines, :]), verdicts, where)
     target = io.BytesIO()
     figure.savefig(target, format="png", dpi=110)
     return target.getvalue()
