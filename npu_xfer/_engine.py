@@ -23,6 +23,7 @@ from npu_xfer import _native
 from npu_xfer._cann.codes import acl_error, transfer_error
 from npu_xfer._library import choose_library
 from npu_xfer._settings import default_stagers
+from npu_xfer._tuning import tuned
 from npu_xfer._types import LaneStats, Stats
 from npu_xfer.errors import (
     ClosedError,
@@ -106,6 +107,8 @@ class Core:
         self._pid = os.getpid()
         self._closing = threading.Lock()
         self.library = choose_library(settings)
+        settings, self.tuning = tuned(settings)
+        self.settings = settings
         self.native = _native.Engine(
             self.library.path,
             device,

@@ -10,7 +10,7 @@ import functools
 import operator
 import os
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
@@ -113,6 +113,22 @@ def _parse_library(text: str) -> str:
     raise ValueError("accepted: auto, cann, sim, or the path of a library (with a / or .so in it)")
 
 
+_VARIABLES = {
+    "NPU_XFER_STAGING": "staging_bytes",
+    "NPU_XFER_CHUNK": "chunk_bytes",
+    "NPU_XFER_LANES": "n_lanes",
+    "NPU_XFER_STAGERS": "n_stagers",
+    "NPU_XFER_SPIN": "spin_us",
+    "NPU_XFER_INLINE": "inline_bytes",
+    "NPU_XFER_RESULTS": "result_cache",
+}
+
+
+def _parse_tuning(text: str) -> str:
+    word = text.strip()
+    return word.lower() if word.lower() in {"auto", "off"} else os.path.expanduser(word)
+
+
 def _read(environ: Mapping[str, str], variable: str, parse: Callable[[str], _T], default: _T) -> _T:
     text = environ.get(variable, "")
     if not text.strip():
@@ -153,6 +169,12 @@ class Settings:
     result_cache: int = 256 * MIB
     """NPU_XFER_RESULTS: idle memory of results, in bytes, that is kept for reuse; 0 turns it off."""
 
+    tuning: str = "auto"
+    """NPU_XFER_TUNING: "auto" (what `npu-xfer tune` wrote for this machine), "off", or a file."""
+
+    given: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
+    """Names of the fields that the environment or an argument set; a tuning profile leaves these alone."""
+
     cann_homes: tuple[tuple[str, str], ...] = ()
     """(variable, folder) of ASCEND_HOME_PATH and ASCEND_TOOLKIT_HOME, where set, in this order."""
 
@@ -175,7 +197,10 @@ class Settings:
         staging_bytes = _read(environ, "NPU_XFER_STAGING", sizes, default.staging_bytes)
         chunk_default = min(default.chunk_bytes, staging_bytes)
         homes = ("ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME")
+        given = {name for variable, name in _VARIABLES.items() if environ.get(variable, "").strip()}
         return cls(
+            tuning=_read(environ, "NPU_XFER_TUNING", _parse_tuning, default.tuning),
+            given=frozenset(given),
             library=_read(environ, "NPU_XFER_LIBRARY", _parse_library, default.library),
             staging_bytes=staging_bytes,
             chunk_bytes=_read(
@@ -208,6 +233,7 @@ class Settings:
         argument, its value and what is accepted.
         """
         changed = {name: _argument(name, value) for name, value in given.items() if value is not None}
+        asked = set(changed)
         staging_bytes = changed.get("staging_bytes", self.staging_bytes)
         chunk_bytes = changed.get("chunk_bytes")
         if chunk_bytes is None:
@@ -217,7 +243,7 @@ class Settings:
                 f"chunk_bytes={chunk_bytes} is larger than the staging memory of {staging_bytes} bytes; "
                 "accepted: at most staging_bytes"
             )
-        return replace(self, **changed)
+        return replace(self, **changed, given=self.given | (changed.keys() & asked))
 
 
 _LEAST = {

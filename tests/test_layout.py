@@ -28,6 +28,7 @@ FLOORS = {
     "_native": 1,
     "_library": 2,
     "sim": 3,
+    "_tuning": 3,
     "acl": 4,
     "_buffers": 2,
     "transfer": 3,
@@ -39,6 +40,7 @@ FLOORS = {
     "blocking": 6,
     "scheduler": 6,
     "__init__": 7,
+    "tune": 7,
     "cli": 8,
     "__main__": 9,
 }

@@ -19,8 +19,9 @@ from rich.progress import DownloadColumn, MofNCompleteColumn, Progress
 from npu_xfer import sim
 from npu_xfer._library import choose_library
 from npu_xfer._settings import MIB, format_nbytes, parse_nbytes
+from npu_xfer._tuning import profile_path
 from npu_xfer._types import LibraryInfo
-from npu_xfer.cli import _bench, _bench_view, _info, _load, _load_view
+from npu_xfer.cli import _bench, _bench_view, _info, _load, _load_view, _tune
 from npu_xfer.cli._common import (
     LOOPS,
     Screen,
@@ -293,6 +294,45 @@ def bench(
         raise typer.Exit(1)
 
 
+# ---- tune ----
+
+
+@app.command(
+    short_help="Find settings that are faster on this machine.",
+    epilog="\b\nExamples:\n  npu-xfer tune\n  npu-xfer tune --output tuning.json --samples 7",
+)
+def tune(
+    device: DeviceOption = 0,
+    samples: Annotated[
+        int, typer.Option("--samples", min=2, max=100, metavar="N", help="Samples of each candidate.")
+    ] = 3,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", metavar="FILE", help="Write there; NPU_XFER_TUNING=FILE then uses it."),
+    ] = None,
+    scale: Annotated[float, typer.Option("--scale", min=1e-6, max=16, hidden=True)] = 1.0,
+) -> None:
+    """Measure chunk size, threads, streams, spinning and the inline limit, and keep what is faster.
+
+    The result is a profile for this chip, CANN version, processor and NUMA node. Schedulers that open there
+    use it by themselves, for what neither an argument nor a variable sets; NPU_XFER_TUNING=off turns it off.
+    A setting whose gain is within the noise keeps its default. Takes about a minute.
+    """
+    screen = Screen()
+    with outcomes(screen):
+        screen.notice(choose_library())
+        target = profile_path() if output is None else output
+        with progress_bar(screen, MofNCompleteColumn()) as bar:
+            watch = _Watch(bar, _tune.n_steps())
+            found = _tune.run(device, samples, scale, watch.step)
+    _tune.draw(found, screen)
+    try:
+        _tune.save_profile(target, found)
+    except OSError as error:
+        fail(screen, f"the profile cannot be written: {error}", 1)
+    screen.say(f"Written to {target}")
+
+
 class _Watch:
     """Moves the bar as a run goes on."""
 
@@ -304,6 +344,11 @@ class _Watch:
     def case(self, case: _bench.Case) -> None:
         """A case begins; those before it are done."""
         self._bar.update(self._task, description=str(case), completed=self._n_begun, refresh=True)
+        self._n_begun += 1
+
+    def step(self, name: str, value: int) -> None:
+        """A candidate of a tuning begins."""
+        self._bar.update(self._task, description=f"{name}={value}", completed=self._n_begun, refresh=True)
         self._n_begun += 1
 
     def file(self, name: str, nbytes: int) -> None:

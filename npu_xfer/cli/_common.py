@@ -228,7 +228,7 @@ def provenance(info: LibraryInfo) -> dict[str, Any]:
         "engine_settings": {
             name: value
             for name, value in dataclasses.asdict(settings()).items()
-            if name not in {"library", "cann_homes"}
+            if name not in {"library", "cann_homes", "given"}
         },
     }
 

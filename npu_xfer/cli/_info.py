@@ -73,6 +73,9 @@ class Report:
     error: str | None
     """Why the runtime could not be started or shows no device; None when it works."""
 
+    tuning: str | None = None
+    """Which tuning profile the engine took, or why none; None when no engine was opened."""
+
 
 # What each optional function is good for; a row is available when the library has all functions named in it.
 _BY_FUNCTION = (
@@ -96,11 +99,13 @@ def collect(*, with_devices: bool = True) -> Report:
     devices: tuple[DeviceInfo, ...] = ()
     error: str | None = None
     faults_known: bool | None = None
+    tuning: str | None = None
     if with_devices:
         # The engine goes first: what it can do depends on whether it was the one that initialised ACL.
         engine, engine_error = _open_engine()
         try:
             faults_known = None if engine is None else engine._opened().native.faults_known
+            tuning = None if engine is None else engine._opened().tuning
             versions, devices, error = _ask(runtime)
         finally:
             if engine is not None:
@@ -116,6 +121,7 @@ def collect(*, with_devices: bool = True) -> Report:
         notice=NOTICE if info.simulated else None,
         path=info.path,
         requested=info.requested,
+        tuning=tuning,
         reason=info.reason,
         candidates=tuple(dataclasses.asdict(candidate) for candidate in located.tried),
         versions=versions,
@@ -199,6 +205,7 @@ def draw(report: Report, screen: Screen) -> None:
         ("asked for", asked),
         ("why", report.reason),
         ("versions", versions or "not told"),
+        ("tuning", report.tuning or "not asked: no device was opened"),
     )
     screen.facts(rows, whole={"library"})
     if report.devices:

@@ -1,0 +1,1 @@
+"""The benchmark suite: ``python -m bench list|run|compare`` from a checkout."""
