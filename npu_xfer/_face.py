@@ -5,11 +5,12 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, overload
 
-from npu_xfer._batch import Leaves, flatten, unflatten
+from npu_xfer._batch import NOT_MOVED, flatten, unflatten
 from npu_xfer._buffers import (
     as_destination,
     as_source,
     exportable,
+    is_plain,
     is_source,
     name_of,
     refuse_look_alike,
@@ -21,7 +22,7 @@ from npu_xfer.device_array import ArrayOnDevice
 from npu_xfer.errors import BatchError, ClosedError, InvalidTransfer, XferError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     import numpy as np
     from numpy.typing import DTypeLike, NDArray
@@ -218,9 +219,7 @@ class Face(Generic[A]):
         if not arrays:
             handle._settle((), False)
             return
-        items: list[tuple[Any, _native.Block | None, int]] = [
-            (exportable(array), None, 0) for array in arrays
-        ]
+        items = [exportable(array) for array in arrays]
         if self._opened().native.submit_many(port, handle._ticket(), H2D, items, priority):
             handle._captured = True
 
@@ -249,13 +248,13 @@ class Face(Generic[A]):
         targets: list[NDArray[Any]],
         priority: int,
     ) -> None:
-        """`arrays` have at least one byte each."""
+        """`arrays` have at least one byte each, and were checked by `_host_targets`."""
         handle._captured = True
         if not arrays:
             handle._settle((), False)
             return
         items = [
-            (exportable(target), self._device_block(array), array._offset)
+            (exportable(target), array._block, array._offset)
             for array, target in zip(arrays, targets, strict=True)
         ]
         self._opened().native.submit_many(port, handle._ticket(), D2H, items, priority)
@@ -268,11 +267,13 @@ class Face(Generic[A]):
 
     def _host_targets(self, tree: object) -> tuple[list[ArrayOnDevice], list[NDArray[Any]], Any]:
         """The device arrays of a tree that have bytes, a new host array for each, and what finishes them."""
-        leaves, plan = device_arrays_of(tree)
-        targets = [self._host_target(array, None) for array in leaves.values]
-        moved = [place for place, array in enumerate(leaves.values) if array.nbytes]
+        arrays, plan = device_arrays_of(tree)
+        targets = [self._host_target(array, None) for array in arrays]
+        moved = [place for place, array in enumerate(arrays) if array.nbytes]
         spec = (targets, moved, plan)
-        return [leaves.values[place] for place in moved], [targets[place] for place in moved], spec
+        if len(moved) == len(arrays):
+            return arrays, targets, spec
+        return [arrays[place] for place in moved], [targets[place] for place in moved], spec
 
     # Outcomes: what a done handle turns into. ----------------------------------------------------------
 
@@ -329,33 +330,34 @@ def sources_of(tree: object) -> tuple[list[NDArray[Any]], Any]:
     that was surely meant to be one; numbers, text, None and the like pass through.
     """
 
-    def moves(leaf: object, path: str) -> bool:
+    def take(leaf: object, where: Callable[[], str]) -> Any:
         if is_source(leaf):
-            return True
-        refuse_look_alike(leaf, path, "a numpy array is needed")
-        return False
+            return _source_at(leaf, where)
+        refuse_look_alike(leaf, where(), "a numpy array is needed")
+        return NOT_MOVED
 
-    leaves, plan = flatten(tree, moves)
-    return [_source_at(value, path) for value, path in zip(leaves.values, leaves.paths, strict=True)], plan
+    return flatten(tree, take, is_plain)
 
 
-def _source_at(value: object, path: str) -> NDArray[Any]:
+def _source_at(value: object, where: Callable[[], str]) -> NDArray[Any]:
     try:
         return as_source(value)
     except InvalidTransfer as error:
-        raise type(error)(f"tree{path}: {error}") from None
+        raise type(error)(f"tree{where()}: {error}") from None
 
 
-def device_arrays_of(tree: object) -> tuple[Leaves, Any]:
+def _is_on_device(value: object) -> bool:
+    return isinstance(value, ArrayOnDevice)
+
+
+def device_arrays_of(tree: object) -> tuple[list[ArrayOnDevice], Any]:
     """The same for the device arrays in a tree."""
 
-    def moves(leaf: object, path: str) -> bool:
-        if isinstance(leaf, ArrayOnDevice):
-            return True
-        refuse_look_alike(leaf, path, "a device array is needed")
-        return False
+    def take(leaf: object, where: Callable[[], str]) -> Any:
+        refuse_look_alike(leaf, where(), "a device array is needed")
+        return NOT_MOVED
 
-    return flatten(tree, moves)
+    return flatten(tree, take, _is_on_device)
 
 
 Face.__init__.__qualname__ = "Scheduler.__init__"  # what Python names when an argument is misspelt

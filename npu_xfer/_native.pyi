@@ -53,7 +53,7 @@ class Engine:
         port: Port,
         handle: object,
         direction: int,
-        items: list[tuple[Any, Block | None, int]],
+        items: list[Any],
         priority: int,
         /,
     ) -> bool: ...

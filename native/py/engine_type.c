@@ -259,6 +259,25 @@ static PyObject *engine_submit(PyObject *object, PyObject *const *args, Py_ssize
     return request_submit(e, request);
 }
 
+/* An item of submit_many: an array, which goes to new memory, or (array, block, offset). */
+static int item_parse(PyObject *item, PyObject **array, PyObject **block, Py_ssize_t *offset)
+{
+    if (!PyTuple_Check(item)) {
+        *array = item;
+        *block = Py_None;
+        *offset = 0;
+        return 0;
+    }
+    if (PyTuple_Size(item) != 3) {
+        PyErr_SetString(PyExc_TypeError, "an item is an array or a tuple (array, block, offset)");
+        return -1;
+    }
+    *array = PyTuple_GetItem(item, 0);
+    *block = PyTuple_GetItem(item, 1);
+    *offset = PyLong_AsSsize_t(PyTuple_GetItem(item, 2));
+    return *offset == -1 && PyErr_Occurred() ? -1 : 0;
+}
+
 static PyObject *engine_submit_many(PyObject *object, PyObject *args)
 {
     struct npux_engine *e = engine_get(object);
@@ -276,11 +295,7 @@ static PyObject *engine_submit_many(PyObject *object, PyObject *args)
         PyObject *array, *block;
         Py_ssize_t offset;
         PyObject *item = PyList_GetItem(items, (Py_ssize_t)i);
-        if (item != NULL && !PyTuple_Check(item)) {
-            PyErr_SetString(PyExc_TypeError, "an item is a tuple (array, block, offset)");
-            item = NULL;
-        }
-        if (item == NULL || !PyArg_ParseTuple(item, "OOn", &array, &block, &offset) ||
+        if (item == NULL || item_parse(item, &array, &block, &offset) < 0 ||
             fill_op(request->user, &request->ops[i], i, direction == NPUX_D2H ? NPUX_D2H : NPUX_H2D, array,
                     block, offset) < 0) {
             request_discard(request);
@@ -413,7 +428,7 @@ static PyMethodDef methods[] = {
      "submit(port, handle, direction, array, block, offset, priority) -> bool\n\n"
      "One transfer: direction 0 to the device, 1 to the host. True when the source is captured."},
     {"submit_many", engine_submit_many, METH_VARARGS,
-     "submit_many(port, handle, direction, [(array, block, offset), ...], priority) -> bool\n\n"
+     "submit_many(port, handle, direction, [array or (array, block, offset), ...], priority) -> bool\n\n"
      "Several transfers as one request with one completion."},
     {"pinned", engine_pinned, METH_O, "pinned(nbytes) -> Block\n\nPage-locked host memory."},
     {"result", engine_result, METH_O, "result(nbytes) -> Block\n\nOrdinary host memory for a result."},
