@@ -268,7 +268,9 @@ class Face(Generic[A]):
     def _host_targets(self, tree: object) -> tuple[list[ArrayOnDevice], list[NDArray[Any]], Any]:
         """The device arrays of a tree that have bytes, a new host array for each, and what finishes them."""
         arrays, plan = device_arrays_of(tree)
-        targets = [self._host_target(array, None) for array in arrays]
+        for array in arrays:
+            self._device_block(array)
+        targets = self._opened().empty_results(arrays)
         moved = [place for place, array in enumerate(arrays) if array.nbytes]
         spec = (targets, moved, plan)
         if len(moved) == len(arrays):
