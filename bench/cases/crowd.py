@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import statistics
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -93,7 +94,7 @@ async def inflight(ctx: Context) -> None:
                 del transfers, results
             ctx.row(f"{n} in flight", "ours", times[n], n=n, nbytes=nbytes, failure=failure, verified=rounds)
         ctx.limit(f"{counts[-1]} in flight", "memory", memory, unit="bytes", note="beside the staged bytes")
-        least = min(times[counts[0]])
+        least = statistics.median(times[counts[0]])
         ctx.row(f"{counts[-1]}", "growth", [value / least for value in times[counts[-1]]], unit="times")
 
 
