@@ -28,8 +28,8 @@ def flatten(
 ) -> tuple[list[Any], Any]:
     """What `take` makes of the leaves of `tree`, in order, without NOT_MOVED; and the plan for `unflatten`.
 
-    `take(leaf, where)` may ask `where()` for the place in the tree, such as "['a'][0].weight". Leaves for which
-    `is_plain` is true are moved as they are.
+    `take(leaf, where)` may ask `where()` for the place in the tree, such as "['a'][0].weight". Leaves for
+    which `is_plain` is true are moved as they are.
     """
     values: list[Any] = []
     return values, _Walk(values, take, is_plain).plan(tree)

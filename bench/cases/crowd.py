@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import statistics
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -97,7 +98,7 @@ async def inflight(ctx: Context) -> None:
         ctx.limit(
             f"{counts[-1]} in flight", "memory", memory, unit="bytes", note="beside staging and device memory"
         )
-        least = min(times[counts[0]])
+        least = statistics.median(times[counts[0]])
         ctx.row(f"{counts[-1]}", "growth", [value / least for value in times[counts[-1]]], unit="times")
 
 

@@ -132,6 +132,8 @@ void npux_engine_unpack(struct npux_engine *e, struct npux_op *leader);
 void npux_engine_start_op(struct npux_engine *e, struct npux_op *op, struct npux_ringer *ringer);
 /* The turn of a loop is over: what was deferred in it starts. */
 void npux_engine_flush(struct npux_engine *e);
+/* How many bytes a chunk of the op has at most. */
+size_t npux_engine_chunk_nbytes(const struct npux_engine *e, const struct npux_op *op);
 /* Cuts the whole op into chunks without staging memory and makes them ready. */
 void npux_engine_plan(struct npux_engine *e, struct npux_op *op, struct npux_ringer *ringer);
 /* Keeps close out of the arenas while the caller is in them, until it leaves. -ESHUTDOWN once close has

@@ -2,7 +2,7 @@
  *
  * Priorities: a queue each. The first that has something is served, but one that was passed over AGEING times
  * in a row is served next, so none starves. One lane of each direction is kept for LATENCY, and what the
- * others have on their streams at a time is bounded by window_nbytes: a LATENCY transfer waits for at most
+ * others have on their streams at a time is bounded, to two chunks: a LATENCY transfer waits for at most
  * that. Within a priority, a transfer of several chunks has one in the queue at a time; its next goes to the
  * end of it, so large transfers take turns and do not hold up small ones.
  *
@@ -73,7 +73,6 @@ struct npux_sched {
     struct npux_request *live;               /* requests without DONE */
     unsigned n_lanes;                        /* per direction */
     size_t batch_nbytes;                     /* most that a lane takes at a time; a larger chunk goes alone */
-    size_t window_nbytes;                    /* see above */
     uint64_t spin_ns; /* how long a lane that has run dry looks for work before it sleeps */
     uint64_t n_pending;
     bool stop; /* threads leave as soon as their queue is empty */

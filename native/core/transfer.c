@@ -194,9 +194,16 @@ static void push_ready(struct npux_engine *e, struct npux_op *op, struct npux_ch
     pthread_mutex_unlock(&e->sched.mu);
 }
 
+size_t npux_engine_chunk_nbytes(const struct npux_engine *e, const struct npux_op *op)
+{
+    size_t nbytes = e->opts.chunk_nbytes; /* so that others get a turn; BULK gives way sooner, see sched.c */
+
+    return op->request->priority == NPUX_BULK && nbytes > 1 ? nbytes / 2 : nbytes;
+}
+
 void npux_engine_plan(struct npux_engine *e, struct npux_op *op, struct npux_ringer *ringer)
 {
-    size_t step = e->opts.chunk_nbytes; /* so that others get a turn */
+    size_t step = npux_engine_chunk_nbytes(e, op);
     struct npux_chunk *first = NULL, **end = &first;
     struct npux_err err;
 
