@@ -22,7 +22,7 @@ import numpy as np
 from npu_xfer import _native
 from npu_xfer._cann.codes import acl_error, transfer_error
 from npu_xfer._library import choose_library
-from npu_xfer._settings import default_stagers
+from npu_xfer._settings import PAGEABLE_PATHS, default_stagers
 from npu_xfer._tuning import tuned
 from npu_xfer._types import LaneStats, Stats
 from npu_xfer.errors import (
@@ -121,6 +121,7 @@ class Core:
             settings.n_lanes,
             settings.n_stagers or default_stagers(),
             settings.spin_us * 1000,
+            PAGEABLE_PATHS.index(settings.pageable_path),
         )
         _say_simulated(self)
         _open_cores.add(self)
@@ -240,11 +241,15 @@ def _array_over(block: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDA
 
 def _lane_stats(raw: dict[str, int]) -> LaneStats:
     return LaneStats(
-        transfers=raw["direct_transfers"] + raw["staged_transfers"] + raw["empty_transfers"],
-        nbytes=raw["direct_nbytes"] + raw["staged_nbytes"],
+        transfers=raw["direct_transfers"]
+        + raw["staged_transfers"]
+        + raw["sync_transfers"]
+        + raw["empty_transfers"],
+        nbytes=raw["direct_nbytes"] + raw["staged_nbytes"] + raw["sync_nbytes"],
         failed=raw["failed"],
         direct=raw["direct_transfers"],
         staged=raw["staged_transfers"],
+        sync=raw["sync_transfers"],
         empty=raw["empty_transfers"],
         copies=raw["copies"],
         reissued=raw["reissued"],

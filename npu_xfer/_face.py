@@ -56,6 +56,7 @@ class Face(Generic[A]):
         chunk_bytes: int | str | None = None,
         inline_bytes: int | str | None = None,
         n_lanes: int | None = None,
+        pageable_path: str | None = None,
         n_stagers: int | None = None,
         spin_us: int | None = None,
         result_cache: int | str | None = None,
@@ -71,6 +72,9 @@ class Face(Generic[A]):
             inline_bytes: arrays up to this many bytes are captured by the submitting call itself.
             n_lanes: streams, each with a thread, for each direction; 1 to 32. Of three or more, one is kept
                 for transfers of `Priority.LATENCY`.
+            pageable_path: how ordinary memory is moved: "staged", "sync" (the runtime's own synchronous copy
+                on a thread of the scheduler, where the end of one transfer is awaited) or "auto", which
+                measures both. The sources of `submit_to_device` and `to_device_many` are always staged.
             n_stagers: threads that copy between ordinary and staging memory, both directions together; 0 or
                 not given: by the number of cores.
             spin_us: microseconds for which a thread that has run out of work looks for more before it
@@ -88,6 +92,7 @@ class Face(Generic[A]):
             chunk_bytes=chunk_bytes,
             inline_bytes=inline_bytes,
             n_lanes=n_lanes,
+            pageable_path=pageable_path,
             n_stagers=n_stagers,
             spin_us=spin_us,
             result_cache=result_cache,
@@ -204,12 +209,18 @@ class Face(Generic[A]):
         return array._memory() if array.nbytes else None
 
     def _upload(
-        self, port: _native.Port, handle: Handle[Any], array: NDArray[Any], out: A | None, priority: int
+        self,
+        port: _native.Port,
+        handle: Handle[Any],
+        array: NDArray[Any],
+        out: A | None,
+        priority: int,
+        awaits_end: bool,
     ) -> None:
         block = None if out is None else self._device_target(out, array)
         offset = 0 if out is None else out._offset
         if self._opened().native.submit(
-            port, handle._ticket(), H2D, exportable(array), block, offset, priority
+            port, handle._ticket(), H2D, exportable(array), block, offset, priority, awaits_end
         ):
             handle._captured = True
 
@@ -237,7 +248,7 @@ class Face(Generic[A]):
             handle._settle((None,), False)
             return
         self._opened().native.submit(
-            port, handle._ticket(), D2H, exportable(target), block, array._offset, priority
+            port, handle._ticket(), D2H, exportable(target), block, array._offset, priority, True
         )
 
     def _download_many(

@@ -30,6 +30,7 @@ class Engine:
         n_lanes: int,
         n_stagers: int,
         spin_ns: int,
+        pageable: int,
     ) -> Engine: ...
     @property
     def pending(self) -> int: ...
@@ -46,6 +47,7 @@ class Engine:
         block: Block | None,
         offset: int,
         priority: int,
+        awaits_end: bool,
         /,
     ) -> bool: ...
     def submit_many(

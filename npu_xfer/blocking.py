@@ -163,14 +163,19 @@ class BlockingScheduler(Face[BlockingDeviceArray]):
         return transfer
 
     def _start_upload(
-        self, array: NDArray[Any] | np.generic, out: BlockingDeviceArray | None, priority: int
+        self,
+        array: NDArray[Any] | np.generic,
+        out: BlockingDeviceArray | None,
+        priority: int,
+        *,
+        awaits_end: bool = False,
     ) -> BlockingTransfer[BlockingDeviceArray]:
         source = as_source(array)
         spec = (source.shape, source.dtype, source.nbytes, out)
         transfer: BlockingTransfer[BlockingDeviceArray] = BlockingTransfer(
             self._inbox(), self._finish_upload, spec
         )
-        self._upload(transfer._port, transfer, source, out, priority)
+        self._upload(transfer._port, transfer, source, out, priority, awaits_end)
         return transfer
 
     def submit_to_host(
@@ -196,7 +201,7 @@ class BlockingScheduler(Face[BlockingDeviceArray]):
         priority: Priority = Priority.NORMAL,
     ) -> BlockingDeviceArray:
         """Copies a numpy array to the device; see `Scheduler.to_device`."""
-        return self._start_upload(array, out, priority).result()
+        return self._start_upload(array, out, priority, awaits_end=True).result()
 
     @overload
     def to_host(

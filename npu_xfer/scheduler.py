@@ -121,7 +121,7 @@ class Scheduler(Face[DeviceArray]):
         source = as_source(array)
         spec = (source.shape, source.dtype, source.nbytes, out)
         transfer: Transfer[DeviceArray] = Transfer(bridge, self._finish_upload, spec)
-        self._upload(bridge.port, transfer, source, out, priority)
+        self._upload(bridge.port, transfer, source, out, priority, False)
         return transfer
 
     def _start_download(
@@ -162,7 +162,7 @@ class Scheduler(Face[DeviceArray]):
         source, exported = (array, array) if is_plain(array) else prepare(array)
         block, offset = (None, 0) if out is None else (self._device_target(out, source), out._offset)
         call = bridge.new_call()
-        self._native.submit(bridge.port, call, H2D, exported, block, offset, priority)
+        self._native.submit(bridge.port, call, H2D, exported, block, offset, priority, True)
         outcome = await call
         if type(outcome) is not tuple:
             raise_taken(outcome)
@@ -221,7 +221,7 @@ class Scheduler(Face[DeviceArray]):
         if block is None:  # no bytes
             return result
         call = bridge.new_call()
-        self._native.submit(bridge.port, call, D2H, exportable(target), block, array._offset, priority)
+        self._native.submit(bridge.port, call, D2H, exportable(target), block, array._offset, priority, True)
         outcome = await call
         if type(outcome) is not tuple:
             raise_taken(outcome)

@@ -23,6 +23,7 @@ struct npux_engine_opts {
     size_t result_nbytes;  /* of idle result memory kept for reuse */
     size_t inline_nbytes;  /* up to this, submit itself fills the staging memory */
     unsigned n_lanes;      /* per direction */
+    enum npux_pageable pageable;
     unsigned n_stagers; /* threads that copy between pageable and staging memory, both directions together */
     uint64_t spin_ns;   /* how long a lane that has run dry looks for work before it sleeps; 0: not at all */
 };

@@ -20,6 +20,7 @@
 
 #include "core/op.h"
 #include "core/order.h"
+#include "core/plan.h"
 #include "core/turn.h"
 
 struct npux_chunk_queue {
@@ -66,6 +67,8 @@ struct npux_sched {
     pthread_cond_t drained_cv; /* n_pending became 0 */
     struct npux_ready ready[NPUX_N_DIRECTIONS];
     struct npux_turn turn;
+    struct npux_plan plan;
+    uint64_t n_submitted[NPUX_N_DIRECTIONS];
     struct npux_order order;
     struct npux_op_queue stager[NPUX_N_PRIORITIES];
     struct npux_chunk *drains, *drains_tail; /* linked by next */

@@ -137,7 +137,7 @@ static void step(struct npux_engine *e, struct npux_op *op, struct npux_ringer *
         give_up(e, op, &err, ringer);
         return;
     }
-    if (op->path == NPUX_DIRECT)
+    if (op->path != NPUX_STAGED)
         npux_engine_plan(e, op, ringer);
     else
         stage_chunk(e, op, ringer);

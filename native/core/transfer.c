@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "core/engine.h"
 
 void npux_ringer_flush(struct npux_ringer *ringer)
@@ -61,7 +62,7 @@ void npux_engine_captured(struct npux_op *op, struct npux_ringer *ringer)
     if (op->captured)
         return;
     op->captured = true;
-    if (npux_request_uncount_capture(request))
+    if (npux_request_uncount_capture(request) && !request->awaits_end)
         notify(ringer, request->port, &request->captured_note);
 }
 
@@ -98,6 +99,14 @@ static void start_ops(struct npux_engine *e, struct npux_op *ops, struct npux_ri
     ringer->starting = false;
 }
 
+/* What an op took that had its direction to itself goes into the plan. */
+static void measure_locked(struct npux_sched *s, const struct npux_op *op)
+{
+    if (op->alone_ns != 0 && !atomic_load(&op->failed) && s->n_submitted[op->direction] == op->n_earlier + 1)
+        npux_plan_note(&s->plan, op->direction, op->host.nbytes, op->path == NPUX_SYNC,
+                       npux_now_ns() - op->alone_ns);
+}
+
 /* Ends a list of ops, linked by next, under one lock. */
 static void finish_ops(struct npux_engine *e, struct npux_op *ops, struct npux_ringer *ringer)
 {
@@ -117,6 +126,7 @@ static void finish_ops(struct npux_engine *e, struct npux_op *ops, struct npux_r
             counters->transfers[op->direction][op->path]++;
             counters->nbytes[op->direction][op->path] += op->host.nbytes;
         }
+        measure_locked(&e->sched, op);
         *started_end = npux_order_release_locked(&e->sched.order, op);
         while (*started_end != NULL)
             started_end = &(*started_end)->next;
@@ -219,7 +229,8 @@ void npux_engine_plan(struct npux_engine *e, struct npux_op *op, struct npux_rin
         *end = chunk;
         end = &chunk->following;
     }
-    npux_engine_captured(op, ringer); /* the host memory is the destination, or borrowed */
+    if (op->direction == NPUX_D2H || op->path == NPUX_DIRECT) /* a destination, or borrowed for all to know */
+        npux_engine_captured(op, ringer);
     push_ready(e, op, first);
     npux_engine_retire(e, op, ringer);
 }

@@ -69,21 +69,30 @@ static bool acl_stayed_in_parent(int device)
 
 static PyObject *engine_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"library",       "device",  "staging_nbytes", "chunk_nbytes", "inline_nbytes",
-                            "result_nbytes", "n_lanes", "n_stagers",      "spin_ns",      NULL};
+    static char *names[] = {"library",
+                            "device",
+                            "staging_nbytes",
+                            "chunk_nbytes",
+                            "inline_nbytes",
+                            "result_nbytes",
+                            "n_lanes",
+                            "n_stagers",
+                            "spin_ns",
+                            "pageable",
+                            NULL};
     allocfunc alloc = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
     struct npux_engine_opts opts = {0};
     struct npux_err err = {0};
     struct engine_object *self;
     Py_ssize_t staging, chunk, small, result;
     long long spin_ns;
-    int lanes, stagers, rc;
+    int lanes, stagers, pageable, rc;
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "sinnnniiL", names, &opts.library, &opts.device, &staging,
-                                     &chunk, &small, &result, &lanes, &stagers, &spin_ns))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "sinnnniiLi", names, &opts.library, &opts.device, &staging,
+                                     &chunk, &small, &result, &lanes, &stagers, &spin_ns, &pageable))
         return NULL;
     if (staging < 1 || chunk < 1 || chunk > staging || small < 0 || result < 0 || lanes < 1 || lanes > 32 ||
-        stagers < 1 || stagers > 64 || spin_ns < 0) {
+        stagers < 1 || stagers > 64 || spin_ns < 0 || pageable < 0 || pageable >= NPUX_N_PAGEABLE) {
         PyErr_SetString(PyExc_ValueError, "want 1 <= chunk_nbytes <= staging_nbytes, 1 <= n_lanes <= 32 and "
                                           "1 <= n_stagers <= 64");
         return NULL;
@@ -96,6 +105,7 @@ static PyObject *engine_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     opts.result_nbytes = (size_t)result;
     opts.n_lanes = (unsigned)lanes;
     opts.n_stagers = (unsigned)stagers;
+    opts.pageable = (enum npux_pageable)pageable;
     opts.spin_ns = (uint64_t)spin_ns;
     self = (struct engine_object *)alloc(type, 0);
     if (self == NULL)
@@ -239,8 +249,9 @@ static PyObject *engine_submit(PyObject *object, PyObject *const *args, Py_ssize
 
     if (e == NULL)
         return NULL;
-    if (n_args != 7) {
-        PyErr_SetString(PyExc_TypeError, "submit(port, handle, direction, array, block, offset, priority)");
+    if (n_args != 8) {
+        PyErr_SetString(PyExc_TypeError,
+                        "submit(port, handle, direction, array, block, offset, priority, awaits_end)");
         return NULL;
     }
     direction = PyLong_AsLong(args[2]);
@@ -251,6 +262,7 @@ static PyObject *engine_submit(PyObject *object, PyObject *const *args, Py_ssize
     request = request_new(object, args[0], args[1], 1, priority);
     if (request == NULL)
         return NULL;
+    request->awaits_end = args[7] == Py_True;
     if (fill_op(request->user, &request->ops[0], 0, direction == NPUX_D2H ? NPUX_D2H : NPUX_H2D, args[3],
                 args[4], offset) < 0) {
         request_discard(request);
@@ -369,8 +381,10 @@ static int add_arena(PyObject *dict, const char *name, const struct npux_arena_s
 static int add_direction(PyObject *dict, const char *name, const struct npux_counters *c, int d)
 {
     PyObject *value = Py_BuildValue(
-        "{sKsKsKsKsKsKsKsK}", "direct_transfers", (unsigned long long)c->transfers[d][NPUX_DIRECT],
-        "direct_nbytes", (unsigned long long)c->nbytes[d][NPUX_DIRECT], "staged_transfers",
+        "{sKsKsKsKsKsKsKsKsKsK}", "sync_transfers", (unsigned long long)c->transfers[d][NPUX_SYNC],
+        "sync_nbytes", (unsigned long long)c->nbytes[d][NPUX_SYNC], "direct_transfers",
+        (unsigned long long)c->transfers[d][NPUX_DIRECT], "direct_nbytes",
+        (unsigned long long)c->nbytes[d][NPUX_DIRECT], "staged_transfers",
         (unsigned long long)c->transfers[d][NPUX_STAGED], "staged_nbytes",
         (unsigned long long)c->nbytes[d][NPUX_STAGED], "empty_transfers",
         (unsigned long long)c->transfers[d][NPUX_NOTHING], "failed", (unsigned long long)c->failed[d],
@@ -425,7 +439,7 @@ static PyObject *engine_faults_known(PyObject *object, void *closure)
 
 static PyMethodDef methods[] = {
     {"submit", (PyCFunction)(void (*)(void))engine_submit, METH_FASTCALL,
-     "submit(port, handle, direction, array, block, offset, priority) -> bool\n\n"
+     "submit(port, handle, direction, array, block, offset, priority, awaits_end) -> bool\n\n"
      "One transfer: direction 0 to the device, 1 to the host. True when the source is captured."},
     {"submit_many", engine_submit_many, METH_VARARGS,
      "submit_many(port, handle, direction, [array or (array, block, offset), ...], priority) -> bool\n\n"
@@ -459,7 +473,7 @@ static PyType_Slot slots[] = {
     {Py_tp_getset, getset},
     {Py_tp_members, members},
     {Py_tp_doc, "Engine(library, device, staging_nbytes, chunk_nbytes, inline_nbytes, result_nbytes, "
-                "n_lanes, n_stagers, spin_ns)\n\nOne device with its threads and memory."},
+                "n_lanes, n_stagers, spin_ns, pageable)\n\nOne device with its threads and memory."},
     {0, NULL},
 };
 
