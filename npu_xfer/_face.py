@@ -307,16 +307,28 @@ class Face(Generic[A]):
 
     def _finish_upload_many(self, outcome: tuple[Any, ...], spec: tuple[Any, ...]) -> Any:
         arrays, plan = spec
-        results = [
-            None
-            if isinstance(result, BaseException)
-            else self._array_type(self, result, array.shape, array.dtype, array.nbytes)
-            for result, array in zip(outcome, arrays, strict=True)
-        ]
-        return _whole_or_raise(outcome, results, plan)
+        make = self._array_type
+        if not _has_errors(outcome):
+            results = [
+                make(self, block, array.shape, array.dtype, array.nbytes)
+                for block, array in zip(outcome, arrays, strict=True)
+            ]
+            return unflatten(plan, results)
+        return _whole_or_raise(
+            outcome,
+            [
+                None
+                if isinstance(result, BaseException)
+                else make(self, result, array.shape, array.dtype, array.nbytes)
+                for result, array in zip(outcome, arrays, strict=True)
+            ],
+            plan,
+        )
 
     def _finish_download_many(self, outcome: tuple[Any, ...], spec: tuple[Any, ...]) -> Any:
         targets, moved, plan = spec
+        if not _has_errors(outcome):
+            return unflatten(plan, targets)
         errors: list[Any] = [None] * len(targets)
         for place, result in zip(moved, outcome, strict=True):
             errors[place] = result
@@ -325,6 +337,11 @@ class Face(Generic[A]):
             [None if isinstance(e, BaseException) else t for e, t in zip(errors, targets, strict=True)],
             plan,
         )
+
+
+def _has_errors(outcome: tuple[Any, ...]) -> bool:
+    """Whether there is an exception in it; looks at each type once."""
+    return any(issubclass(kind, BaseException) for kind in set(map(type, outcome)))
 
 
 def _whole_or_raise(outcome: Sequence[Any], results: list[Any], plan: Any) -> Any:
