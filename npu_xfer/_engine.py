@@ -32,6 +32,7 @@ from npu_xfer.errors import (
     InvalidTransfer,
     LibraryError,
     TransferWarning,
+    WouldBlock,
     XferError,
 )
 
@@ -68,6 +69,8 @@ def _make_error(
         return ForkedProcessError("device", pid=os.getpid())
     if status == -errno.ESHUTDOWN:
         return ClosedError("the scheduler is closed" if direction is None else text)
+    if status == -errno.EAGAIN:
+        return WouldBlock(text)
     if status == -errno.EOWNERDEAD:
         return EngineDead(acl_error(call, acl_code, text) if acl_code else text)
     if status == -errno.EIO and direction is not None:
@@ -122,6 +125,8 @@ class Core:
             settings.n_stagers or default_stagers(),
             settings.spin_us * 1000,
             PAGEABLE_PATHS.index(settings.pageable_path),
+            settings.window_transfers,
+            settings.window_bytes,
         )
         _say_simulated(self)
         _open_cores.add(self)

@@ -57,6 +57,8 @@ class Face(Generic[A]):
         inline_bytes: int | str | None = None,
         n_lanes: int | None = None,
         pageable_path: str | None = None,
+        window_transfers: int | None = None,
+        window_bytes: int | str | None = None,
         n_stagers: int | None = None,
         spin_us: int | None = None,
         result_cache: int | str | None = None,
@@ -75,6 +77,8 @@ class Face(Generic[A]):
             pageable_path: how ordinary memory is moved: "staged", "sync" (the runtime's own synchronous copy
                 on a thread of the scheduler, where the end of one transfer is awaited) or "auto", which
                 measures both. The sources of `submit_to_device` and `to_device_many` are always staged.
+            window_transfers: most transfers accepted and not done; a submit beyond them waits its turn.
+            window_bytes: the same in bytes. A request that is larger than the window goes alone. 0: no limit.
             n_stagers: threads that copy between ordinary and staging memory, both directions together; 0 or
                 not given: by the number of cores.
             spin_us: microseconds for which a thread that has run out of work looks for more before it
@@ -93,6 +97,8 @@ class Face(Generic[A]):
             inline_bytes=inline_bytes,
             n_lanes=n_lanes,
             pageable_path=pageable_path,
+            window_transfers=window_transfers,
+            window_bytes=window_bytes,
             n_stagers=n_stagers,
             spin_us=spin_us,
             result_cache=result_cache,

@@ -169,6 +169,12 @@ class Settings:
     """NPU_XFER_PATH: how ordinary memory is moved: "staged", "sync" (the runtime's synchronous copy, where
     the end of one transfer is awaited), or "auto", which measures both."""
 
+    window_transfers: int = 1 << 18
+    """NPU_XFER_WINDOW: most transfers accepted and not done; a submit beyond them waits. 0: no limit."""
+
+    window_bytes: int = 64 * GIB
+    """NPU_XFER_WINDOW_BYTES: most bytes in these; a larger request goes alone. 0: no limit."""
+
     n_stagers: int = 0
     """NPU_XFER_STAGERS: threads per device that copy between ordinary and staging memory; 0: half of the
     cores that this process may use, from 1 to 4."""
@@ -224,6 +230,13 @@ class Settings:
                 environ, "NPU_XFER_LANES", functools.partial(_parse_count, least=1, most=32), default.n_lanes
             ),
             pageable_path=_read(environ, "NPU_XFER_PATH", _parse_path, default.pageable_path),
+            window_transfers=_read(
+                environ,
+                "NPU_XFER_WINDOW",
+                functools.partial(_parse_count, least=0, most=1 << 30),
+                default.window_transfers,
+            ),
+            window_bytes=_read(environ, "NPU_XFER_WINDOW_BYTES", parse_nbytes, default.window_bytes),
             n_stagers=_read(
                 environ,
                 "NPU_XFER_STAGERS",
@@ -268,9 +281,11 @@ _LEAST = {
     "result_cache": 0,
     "n_lanes": 1,
     "n_stagers": 0,
+    "window_transfers": 0,
+    "window_bytes": 0,
     "spin_us": 0,
 }
-_MOST = {"n_lanes": 32, "n_stagers": 64, "spin_us": 10_000}
+_MOST = {"n_lanes": 32, "n_stagers": 64, "spin_us": 10_000, "window_transfers": 1 << 30}
 
 
 def _argument(name: str, value: Any) -> Any:

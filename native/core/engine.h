@@ -24,6 +24,8 @@ struct npux_engine_opts {
     size_t inline_nbytes;  /* up to this, submit itself fills the staging memory */
     unsigned n_lanes;      /* per direction */
     enum npux_pageable pageable;
+    uint64_t window_ops;    /* most transfers accepted and not done; 0: no limit */
+    uint64_t window_nbytes; /* most bytes in them; one request that is larger goes alone; 0: no limit */
     unsigned n_stagers; /* threads that copy between pageable and staging memory, both directions together */
     uint64_t spin_ns;   /* how long a lane that has run dry looks for work before it sleeps; 0: not at all */
 };
@@ -75,7 +77,7 @@ int npux_engine_open(const struct npux_engine_opts *opts, struct npux_engine **e
 
 /* Takes the request, whose ops have host, direction, and device (or NULL for new memory, H2D only) filled.
  * On success *captured says whether every source is free again; if not, a CAPTURED note follows. On failure
- * nothing was started and the request still belongs to the caller. */
+ * nothing was started and the request still belongs to the caller: -EAGAIN when the window is full. */
 int npux_engine_submit(struct npux_engine *e, struct npux_request *request, bool *captured,
                        struct npux_err *err);
 
@@ -86,6 +88,8 @@ int npux_engine_get_pinned(struct npux_engine *e, size_t nbytes, struct npux_blo
 int npux_engine_get_result(struct npux_engine *e, size_t nbytes, struct npux_block **block,
                            struct npux_err *err);
 
+/* Sleeps until there are fewer transfers than now, until close, or for timeout_ns. */
+void npux_engine_wait_room(struct npux_engine *e, uint64_t timeout_ns);
 uint64_t npux_engine_pending(struct npux_engine *e);
 /* Counters and memory now; after close, as they were when the last transfer had ended. */
 void npux_engine_stats(struct npux_engine *e, struct npux_engine_stats *out);

@@ -29,6 +29,7 @@ void npux_sched_init(struct npux_sched *s, unsigned n_lanes, size_t chunk_nbytes
     npux_cond_init(&s->ready[NPUX_D2H].cv);
     npux_cond_init(&s->stager_cv);
     npux_cond_init(&s->drained_cv);
+    npux_cond_init(&s->room_cv);
     s->n_lanes = n_lanes;
     s->batch_nbytes = chunk_nbytes < MIN_BATCH_NBYTES ? MIN_BATCH_NBYTES : chunk_nbytes;
     s->spin_ns = spin_ns;
@@ -43,6 +44,7 @@ void npux_sched_destroy(struct npux_sched *s)
     pthread_cond_destroy(&s->ready[NPUX_D2H].cv);
     pthread_cond_destroy(&s->stager_cv);
     pthread_cond_destroy(&s->drained_cv);
+    pthread_cond_destroy(&s->room_cv);
 }
 
 /* The priority to be served, of those whose bit is set in `waiting` and in `allowed`; counts who was passed

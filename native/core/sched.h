@@ -78,6 +78,9 @@ struct npux_sched {
     size_t batch_nbytes;                     /* most that a lane takes at a time; a larger chunk goes alone */
     uint64_t spin_ns; /* how long a lane that has run dry looks for work before it sleeps */
     uint64_t n_pending;
+    uint64_t pending_nbytes; /* of these */
+    pthread_cond_t room_cv;  /* room came back in a full window */
+    unsigned n_room_waiters;
     bool stop; /* threads leave as soon as their queue is empty */
     struct npux_counters counters;
 };

@@ -257,6 +257,18 @@ static void start_many(struct npux_engine *e, struct npux_request *request, stru
         push_chunks(e, ready[d], false);
 }
 
+/* The window has no room for the request. An empty one takes anything, or a large request would wait for
+ * ever. */
+static bool is_window_full(const struct npux_engine *e, const struct npux_request *request, uint64_t nbytes)
+{
+    const struct npux_sched *s = &e->sched;
+
+    if (s->n_pending == 0)
+        return false;
+    return (e->opts.window_ops != 0 && s->n_pending + request->n_ops > e->opts.window_ops) ||
+           (e->opts.window_nbytes != 0 && s->pending_nbytes + nbytes > e->opts.window_nbytes);
+}
+
 /* A transfer whose end somebody waits for may be copied synchronously, unless it goes with others. */
 static void choose_path_locked(struct npux_sched *s, struct npux_op *op, const struct place *place)
 {
@@ -278,11 +290,17 @@ static void choose_path_locked(struct npux_sched *s, struct npux_op *op, const s
 static int admit(struct npux_engine *e, struct npux_request *request, struct place *place,
                  struct npux_err *err)
 {
+    uint64_t nbytes = 0;
     int rc;
 
+    for (uint32_t i = 0; i < request->n_ops; i++)
+        nbytes += request->ops[i].host.nbytes;
     pthread_mutex_lock(&e->sched.mu);
     rc = refuse_locked(e, err);
+    if (rc == 0 && is_window_full(e, request, nbytes))
+        rc = npux_fail(err, -EAGAIN, "submit", "the window is full");
     if (rc == 0) {
+        e->sched.pending_nbytes += nbytes;
         e->sched.n_pending += request->n_ops;
         npux_sched_live_add_locked(&e->sched, request);
         for (uint32_t i = 0; i < request->n_ops; i++)

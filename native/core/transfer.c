@@ -127,6 +127,7 @@ static void finish_ops(struct npux_engine *e, struct npux_op *ops, struct npux_r
             counters->nbytes[op->direction][op->path] += op->host.nbytes;
         }
         measure_locked(&e->sched, op);
+        e->sched.pending_nbytes -= op->host.nbytes;
         *started_end = npux_order_release_locked(&e->sched.order, op);
         while (*started_end != NULL)
             started_end = &(*started_end)->next;
@@ -139,6 +140,8 @@ static void finish_ops(struct npux_engine *e, struct npux_op *ops, struct npux_r
             pthread_cond_broadcast(&e->sched.drained_cv);
     }
     *told_end = NULL;
+    if (e->sched.n_room_waiters != 0)
+        pthread_cond_broadcast(&e->sched.room_cv);
     pthread_mutex_unlock(&e->sched.mu);
     while (told != NULL) {
         struct npux_request *request = told->request;

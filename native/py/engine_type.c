@@ -69,30 +69,25 @@ static bool acl_stayed_in_parent(int device)
 
 static PyObject *engine_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"library",
-                            "device",
-                            "staging_nbytes",
-                            "chunk_nbytes",
-                            "inline_nbytes",
-                            "result_nbytes",
-                            "n_lanes",
-                            "n_stagers",
-                            "spin_ns",
-                            "pageable",
-                            NULL};
+    static char *names[] = {
+        "library", "device",    "staging_nbytes", "chunk_nbytes", "inline_nbytes", "result_nbytes",
+        "n_lanes", "n_stagers", "spin_ns",        "pageable",     "window_ops",    "window_nbytes",
+        NULL};
     allocfunc alloc = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
     struct npux_engine_opts opts = {0};
     struct npux_err err = {0};
     struct engine_object *self;
     Py_ssize_t staging, chunk, small, result;
-    long long spin_ns;
+    long long spin_ns, window_ops, window_nbytes;
     int lanes, stagers, pageable, rc;
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "sinnnniiLi", names, &opts.library, &opts.device, &staging,
-                                     &chunk, &small, &result, &lanes, &stagers, &spin_ns, &pageable))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "sinnnniiLiLL", names, &opts.library, &opts.device,
+                                     &staging, &chunk, &small, &result, &lanes, &stagers, &spin_ns, &pageable,
+                                     &window_ops, &window_nbytes))
         return NULL;
     if (staging < 1 || chunk < 1 || chunk > staging || small < 0 || result < 0 || lanes < 1 || lanes > 32 ||
-        stagers < 1 || stagers > 64 || spin_ns < 0 || pageable < 0 || pageable >= NPUX_N_PAGEABLE) {
+        stagers < 1 || stagers > 64 || spin_ns < 0 || pageable < 0 || pageable >= NPUX_N_PAGEABLE ||
+        window_ops < 0 || window_nbytes < 0) {
         PyErr_SetString(PyExc_ValueError, "want 1 <= chunk_nbytes <= staging_nbytes, 1 <= n_lanes <= 32 and "
                                           "1 <= n_stagers <= 64");
         return NULL;
@@ -105,6 +100,8 @@ static PyObject *engine_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     opts.result_nbytes = (size_t)result;
     opts.n_lanes = (unsigned)lanes;
     opts.n_stagers = (unsigned)stagers;
+    opts.window_ops = (uint64_t)window_ops;
+    opts.window_nbytes = (uint64_t)window_nbytes;
     opts.pageable = (enum npux_pageable)pageable;
     opts.spin_ns = (uint64_t)spin_ns;
     self = (struct engine_object *)alloc(type, 0);
@@ -349,6 +346,25 @@ static PyObject *engine_result(PyObject *object, PyObject *argument)
     return host_block(object, argument, npux_engine_get_result);
 }
 
+static PyObject *engine_wait_room(PyObject *object, PyObject *argument)
+{
+    struct npux_engine *e = engine_get(object);
+    double timeout_s = PyFloat_AsDouble(argument);
+
+    if (e == NULL || (timeout_s == -1.0 && PyErr_Occurred()))
+        return NULL;
+    if (!(timeout_s >= 0 && timeout_s < 1e6)) {
+        PyErr_SetString(PyExc_ValueError, "wait_room(timeout_s): seconds, 0 to 1e6");
+        return NULL;
+    }
+    Py_INCREF(object);
+    Py_BEGIN_ALLOW_THREADS npux_engine_wait_room(e, (uint64_t)(timeout_s * 1e9));
+    Py_END_ALLOW_THREADS Py_DECREF(object);
+    if (PyErr_CheckSignals() < 0)
+        return NULL;
+    Py_RETURN_NONE;
+}
+
 static PyObject *engine_close(PyObject *object, PyObject *argument)
 {
     struct engine_object *self = (struct engine_object *)object;
@@ -444,6 +460,8 @@ static PyMethodDef methods[] = {
     {"submit_many", engine_submit_many, METH_VARARGS,
      "submit_many(port, handle, direction, [array or (array, block, offset), ...], priority) -> bool\n\n"
      "Several transfers as one request with one completion."},
+    {"wait_room", engine_wait_room, METH_O,
+     "wait_room(timeout_s)\n\nSleeps until there are fewer transfers than now, or close begins."},
     {"pinned", engine_pinned, METH_O, "pinned(nbytes) -> Block\n\nPage-locked host memory."},
     {"result", engine_result, METH_O, "result(nbytes) -> Block\n\nOrdinary host memory for a result."},
     {"stats", engine_stats, METH_NOARGS, "stats() -> dict\n\nCounters and memory, as of now."},
@@ -473,7 +491,8 @@ static PyType_Slot slots[] = {
     {Py_tp_getset, getset},
     {Py_tp_members, members},
     {Py_tp_doc, "Engine(library, device, staging_nbytes, chunk_nbytes, inline_nbytes, result_nbytes, "
-                "n_lanes, n_stagers, spin_ns, pageable)\n\nOne device with its threads and memory."},
+                "n_lanes, n_stagers, spin_ns, pageable, window_ops,\nwindow_nbytes)\n\nOne device with its "
+                "threads and memory."},
     {0, NULL},
 };
 
