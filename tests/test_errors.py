@@ -21,6 +21,7 @@ from npu_xfer.errors import (
     TransferError,
     TransferWarning,
     UnsupportedDType,
+    WouldBlock,
     XferError,
 )
 
@@ -44,6 +45,7 @@ def _samples() -> list[XferError]:
         InvalidTransfer("8 bytes into 4", direction="d2h", nbytes=8, device=0, remedy="pass a larger out="),
         UnsupportedDType("object elements cannot be moved", dtype="object"),
         ClosedError(),
+        WouldBlock("the window is full", remedy="wait for a transfer"),
         ForkedProcessError("Scheduler", owner_pid=1, pid=2),
         LibraryError("none found", candidates=[("libx.so", "not found")], remedy="install it"),
         EngineDead(acl_error("aclrtSynchronizeStream", 507010), device=3),

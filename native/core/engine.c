@@ -164,6 +164,8 @@ static int close_on_control(void *argument)
         return 0;
     for (unsigned i = 0; i < 2 * e->opts.n_lanes; i++)
         note_teardown(c->report, e->lanes[i].teardown_code, "aclrtDestroyStream");
+    npux_open_pack_free(e->sched.turn.spare);
+    e->sched.turn.spare = NULL;
     close_arena(e->staging_arena[NPUX_H2D]);
     close_arena(e->staging_arena[NPUX_D2H]);
     close_arena(e->device_arena);
@@ -257,6 +259,12 @@ static void stats_locked(struct npux_engine *e, struct npux_engine_stats *out)
     for (size_t i = 0; i < sizeof(arenas) / sizeof(arenas[0]); i++)
         if (arenas[i] != NULL)
             npux_arena_stats(arenas[i], slots[i]);
+    if (e->sched.turn.spare != NULL) { /* nobody uses it */
+        out->device.used_nbytes -= npux_open_pack_spare_nbytes(&e->sched.turn);
+        out->staging[NPUX_H2D].used_nbytes -= npux_open_pack_spare_nbytes(&e->sched.turn);
+        out->device.n_blocks_out--;
+        out->staging[NPUX_H2D].n_blocks_out--;
+    }
 }
 
 void npux_engine_stats(struct npux_engine *e, struct npux_engine_stats *out)

@@ -299,7 +299,7 @@ static void run_batch(struct npux_lane *lane, struct npux_chunk *batch, const st
     batch = issue_batch(lane, batch, &n_issued, &ringer);
     npux_ringer_flush(&ringer);
     if (batch == NULL) {
-        npux_sched_batch_done(s, lane->direction, taken);
+        npux_sched_batch_done(s, lane->direction, taken, true);
         return;
     }
     count_copies(lane, n_issued, 0);
@@ -308,7 +308,7 @@ static void run_batch(struct npux_lane *lane, struct npux_chunk *batch, const st
         give_up(lane, batch);
         return;
     }
-    npux_sched_batch_done(s, lane->direction, taken);
+    npux_sched_batch_done(s, lane->direction, taken, code == ACL_SUCCESS);
     if (code != ACL_SUCCESS) {
         settle_batch_failed(lane, batch, batch->next == NULL, code, &ringer);
     } else {

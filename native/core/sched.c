@@ -433,7 +433,7 @@ struct npux_chunk *npux_sched_take_ready(struct npux_sched *s, enum npux_directi
 }
 
 void npux_sched_batch_done(struct npux_sched *s, enum npux_direction direction,
-                           const struct npux_batch *batch)
+                           const struct npux_batch *batch, bool returns_soon)
 {
     struct npux_ready *r = &s->ready[direction];
 
@@ -442,8 +442,7 @@ void npux_sched_batch_done(struct npux_sched *s, enum npux_direction direction,
     pthread_mutex_lock(&s->mu);
     r->n_low--;
     r->low_nbytes -= batch->nbytes;
-    /* The caller takes the next batch itself, after it has told of this one; that is soon if it was small. */
-    if (batch->nbytes >= MIN_BATCH_NBYTES)
+    if (!returns_soon)
         npux_sched_wake_locked(s, direction);
     pthread_mutex_unlock(&s->mu);
 }

@@ -69,6 +69,7 @@ struct npux_sched {
     struct npux_turn turn;
     struct npux_plan plan;
     uint64_t n_submitted[NPUX_N_DIRECTIONS];
+    uint64_t n_on_way[NPUX_N_DIRECTIONS]; /* of n_pending */
     struct npux_order order;
     struct npux_op_queue stager[NPUX_N_PRIORITIES];
     struct npux_chunk *drains, *drains_tail; /* linked by next */
@@ -121,7 +122,7 @@ void npux_sched_push_back(struct npux_sched *s, enum npux_direction direction, s
 struct npux_chunk *npux_sched_take_ready(struct npux_sched *s, enum npux_direction direction,
                                          struct npux_batch *batch);
 void npux_sched_batch_done(struct npux_sched *s, enum npux_direction direction,
-                           const struct npux_batch *batch);
+                           const struct npux_batch *batch, bool returns_soon);
 
 /* Takes everything out of the stager queue and the ready queues. */
 void npux_sched_purge_locked(struct npux_sched *s, struct npux_op **ops, struct npux_chunk **chunks);

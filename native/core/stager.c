@@ -27,7 +27,9 @@ static int get_stage(struct npux_engine *e, size_t nbytes, struct npux_block **s
             return rc;
         if (atomic_load(&e->abandon) || atomic_load(&e->dead))
             return npux_fail(err, -ESHUTDOWN, "close", "closed while waiting for staging memory");
+        npux_open_pack_starve(e, true);
         npux_arena_wait(arena, seen);
+        npux_open_pack_starve(e, false);
     }
 }
 

@@ -141,7 +141,7 @@ struct place {
 static bool is_deferred_locked(const struct npux_sched *s, const struct npux_op *op)
 {
     return op->request->n_ops == 1 && op->request->port->has_turns && op->request->priority == NPUX_NORMAL &&
-           (s->turn.open[op->direction] || !npux_sched_is_idle_locked(s, (enum npux_direction)op->direction));
+           (s->turn.open[op->direction] || s->n_on_way[op->direction] > 1);
 }
 
 /* Finds the place of an op that starts now. A turn is opened only by one whose source is captured by submit
@@ -273,7 +273,7 @@ static bool is_window_full(const struct npux_engine *e, const struct npux_reques
 static void choose_path_locked(struct npux_sched *s, struct npux_op *op, const struct place *place)
 {
     enum npux_direction d = (enum npux_direction)op->direction;
-    bool alone = npux_sched_is_idle_locked(s, d);
+    bool alone = s->n_on_way[d] == 1;
 
     if (op->request->n_ops != 1 || !op->starts_now || op->path != NPUX_STAGED || op->host.nd != NULL ||
         place->pack != NULL || place->wants_spare || (d == NPUX_H2D && !op->request->awaits_end))
@@ -284,6 +284,12 @@ static void choose_path_locked(struct npux_sched *s, struct npux_op *op, const s
         op->alone_ns = npux_now_ns();
         op->n_earlier = s->n_submitted[d] - 1;
     }
+}
+
+static void count_in(struct npux_sched *s, int direction)
+{
+    s->n_submitted[direction]++;
+    s->n_on_way[direction]++;
 }
 
 /* Enters the request into the books. */
@@ -306,7 +312,7 @@ static int admit(struct npux_engine *e, struct npux_request *request, struct pla
         for (uint32_t i = 0; i < request->n_ops; i++)
             request->ops[i].starts_now = npux_order_admit_locked(&e->sched.order, &request->ops[i]);
         for (uint32_t i = 0; i < request->n_ops; i++)
-            e->sched.n_submitted[request->ops[i].direction]++;
+            count_in(&e->sched, request->ops[i].direction);
         find_place_locked(e, &request->ops[0], place);
         choose_path_locked(&e->sched, &request->ops[0], place);
     }
@@ -319,7 +325,7 @@ static void place_with_spare(struct npux_engine *e, struct npux_op *op, struct p
 {
     place->spare = npux_open_pack_new(e);
     pthread_mutex_lock(&e->sched.mu);
-    if (place->spare == NULL)
+    if (place->spare == NULL && e->sched.turn.spare == NULL)
         npux_sched_want_memory_locked(&e->sched);
     find_place_locked(e, op, place);
     pthread_mutex_unlock(&e->sched.mu);

@@ -128,6 +128,7 @@ static void finish_ops(struct npux_engine *e, struct npux_op *ops, struct npux_r
         }
         measure_locked(&e->sched, op);
         e->sched.pending_nbytes -= op->host.nbytes;
+        e->sched.n_on_way[op->direction]--;
         *started_end = npux_order_release_locked(&e->sched.order, op);
         while (*started_end != NULL)
             started_end = &(*started_end)->next;

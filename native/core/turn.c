@@ -18,25 +18,29 @@ struct npux_open_pack {
         n_filling; /* who fills a place now, and one for being open; the last one makes the pack ready */
 };
 
+/* A pack over these blocks, which it takes over; without memory they go back. Either may be NULL. */
+static struct npux_open_pack *make(struct npux_block *device, struct npux_block *stage)
+{
+    struct npux_open_pack *pack = device != NULL && stage != NULL ? calloc(1, sizeof(*pack)) : NULL;
+
+    if (pack != NULL && (pack->pieces = npux_block_divide(device, N_PIECES)) != NULL) {
+        pack->device = device;
+        pack->stage = stage;
+        atomic_init(&pack->n_filling, 1);
+        return pack;
+    }
+    free(pack);
+    if (device != NULL)
+        npux_block_unref(device);
+    if (stage != NULL)
+        npux_block_unref(stage);
+    return NULL;
+}
+
 struct npux_open_pack *npux_open_pack_new(struct npux_engine *e)
 {
-    struct npux_open_pack *pack = calloc(1, sizeof(*pack));
-
-    if (pack == NULL)
-        return NULL;
-    pack->device = npux_arena_try_get(e->device_arena, PACK_NBYTES);
-    pack->stage = npux_arena_try_get(e->staging_arena[NPUX_H2D], PACK_NBYTES);
-    if (pack->device != NULL && pack->stage != NULL)
-        pack->pieces = npux_block_divide(pack->device, N_PIECES);
-    atomic_init(&pack->n_filling, 1);
-    if (pack->pieces != NULL)
-        return pack;
-    if (pack->device != NULL)
-        npux_block_unref(pack->device);
-    if (pack->stage != NULL)
-        npux_block_unref(pack->stage);
-    free(pack);
-    return NULL;
+    return make(npux_arena_try_get(e->device_arena, PACK_NBYTES),
+                npux_arena_try_get(e->staging_arena[NPUX_H2D], PACK_NBYTES));
 }
 
 /* Without memory for a pack one submit in so many asks for it again. */
@@ -44,21 +48,47 @@ enum { N_REFUSED = 4096 };
 
 void npux_open_pack_warm(struct npux_engine *e)
 {
-    struct npux_arena *const arenas[] = {e->device_arena, e->staging_arena[NPUX_H2D]};
-    bool refused = false;
+    struct npux_turn *turn = &e->sched.turn;
+    struct npux_block *device = NULL, *stage = NULL;
+    struct npux_open_pack *pack;
+    struct npux_err err;
 
-    for (int i = 0; i < 2; i++) {
-        struct npux_block *block;
-        struct npux_err err;
-        if (npux_arena_get(arenas[i], PACK_NBYTES, &block, &err) == 0)
-            npux_block_unref(block);
-        else
-            refused = true;
-    }
+    if (npux_arena_get(e->device_arena, PACK_NBYTES, &device, &err) != 0)
+        device = NULL;
+    if (npux_arena_get(e->staging_arena[NPUX_H2D], PACK_NBYTES, &stage, &err) != 0)
+        stage = NULL;
+    pack = make(device, stage);
     pthread_mutex_lock(&e->sched.mu);
-    e->sched.turn.wants_memory = false;
-    e->sched.turn.n_refused = refused ? N_REFUSED : 0;
+    turn->wants_memory = false;
+    turn->n_refused = pack == NULL ? N_REFUSED : 0;
+    if (turn->spare == NULL && turn->n_starved == 0) {
+        turn->spare = pack;
+        pack = NULL;
+    }
     pthread_mutex_unlock(&e->sched.mu);
+    npux_open_pack_free(pack);
+}
+
+void npux_open_pack_starve(struct npux_engine *e, bool begins)
+{
+    struct npux_turn *turn = &e->sched.turn;
+    struct npux_open_pack *spare = NULL;
+
+    pthread_mutex_lock(&e->sched.mu);
+    if (begins) {
+        turn->n_starved++;
+        spare = turn->spare;
+        turn->spare = NULL;
+    } else {
+        turn->n_starved--;
+    }
+    pthread_mutex_unlock(&e->sched.mu);
+    npux_open_pack_free(spare);
+}
+
+size_t npux_open_pack_spare_nbytes(const struct npux_turn *turn)
+{
+    return turn->spare == NULL ? 0 : PACK_NBYTES;
 }
 
 void npux_open_pack_free(struct npux_open_pack *pack)
@@ -109,11 +139,12 @@ struct npux_open_pack *npux_open_pack_reserve_locked(struct npux_engine *e, stru
     struct npux_open_pack *pack;
 
     if (is_full(turn, op)) {
-        if (*spare == NULL)
+        struct npux_open_pack **from = *spare != NULL ? spare : &turn->spare;
+        if (*from == NULL)
             return NULL;
         npux_sched_push_ready_locked(&e->sched, NPUX_H2D, npux_open_pack_close_locked(turn));
-        turn->pack = *spare;
-        *spare = NULL;
+        turn->pack = *from;
+        *from = NULL;
     }
     pack = turn->pack;
     npux_chunk_new(op, 0, op->host.nbytes); /* chunk0, which is part of the op */

@@ -24,19 +24,25 @@ struct npux_open_pack;
 
 struct npux_turn {
     struct npux_open_pack *pack;
-    bool wants_memory;  /* the stager is to map some for the next pack */
-    unsigned n_refused; /* so many submits do without a pack, because there was no memory for one */
-    bool open[2];       /* per direction: something was deferred, and a FLUSH note is under way */
+    struct npux_open_pack *spare; /* made by the stager, for when no memory is at hand */
+    unsigned n_starved;           /* stagers that wait for staging memory */
+    bool wants_memory;            /* the stager is to map some for the next pack */
+    unsigned n_refused;           /* so many submits do without a pack, because there was no memory for one */
+    bool open[2];                 /* per direction: something was deferred, and a FLUSH note is under way */
 };
 
 /* A pack with memory that is at hand, or NULL. No lock held. */
 struct npux_open_pack *npux_open_pack_new(struct npux_engine *e);
 /* One that was not needed; NULL is allowed. No lock held. */
 void npux_open_pack_free(struct npux_open_pack *pack);
-/* Maps memory for the next pack, as turn->wants_memory asked for. On a thread with a context, no lock held.
- */
+/* Makes the spare pack, as turn->wants_memory asked for. On a thread with a context, no lock held. */
 void npux_open_pack_warm(struct npux_engine *e);
-/* A place for the op in the open pack. If that is full, *spare becomes the open one; NULL without a spare. */
+/* A stager begins or ends to wait for staging memory: there is no spare pack meanwhile. No lock held. */
+void npux_open_pack_starve(struct npux_engine *e, bool begins);
+/* Bytes of the spare pack, which nobody uses, on each side. */
+size_t npux_open_pack_spare_nbytes(const struct npux_turn *turn);
+/* A place for the op in the open pack. If that is full, *spare or the spare one becomes the open one. Or
+ * NULL. */
 struct npux_open_pack *npux_open_pack_reserve_locked(struct npux_engine *e, struct npux_op *op,
                                                      struct npux_open_pack **spare);
 /* Copies the op's bytes to its place. */

@@ -373,7 +373,8 @@ static void check_lost_device(bool by_call)
         }
         job_free(jobs[i]);
     }
-    CHECK(n_failed > N / 2); /* all that was still waiting */
+    CHECK(n_failed >
+          N / 4); /* all that was still waiting: nearly all large ones, perhaps none of the small ones */
     free(src);
     check_dead();
 }
@@ -481,8 +482,12 @@ static void check_stager_without_context(void)
     struct rig second;
     struct job *job;
     char *src = malloc(MIB);
+    int64_t before;
 
+    before = sim.call_count("aclrtSetCurrentContext", 0);
     open_with(1, true);
+    /* Its own threads are past the gate: a lane for each direction and the stagers. */
+    UNTIL(sim.call_count("aclrtSetCurrentContext", 0) - before >= 2 + (int64_t)opts.n_stagers);
     acl = acl_table(rig.engine);
     real_set_context = acl->aclrtSetCurrentContext;
     acl->aclrtSetCurrentContext = gated_set_context;

@@ -139,7 +139,7 @@ static size_t take(size_t *n, size_t *at)
     size_t nbytes = consume(npux_sched_take_ready(&s, NPUX_H2D, &taken), n, at);
 
     CHECK_EQ(taken.nbytes, nbytes);
-    npux_sched_batch_done(&s, NPUX_H2D, &taken);
+    npux_sched_batch_done(&s, NPUX_H2D, &taken, true);
     return nbytes;
 }
 
@@ -176,7 +176,7 @@ static void check_batches(void)
         c->next = NULL;
         CHECK_EQ((consume(batch, &n, &at), n), 100);
         npux_sched_push_back(&s, NPUX_H2D, rest);
-        npux_sched_batch_done(&s, NPUX_H2D, &taken);
+        npux_sched_batch_done(&s, NPUX_H2D, &taken, true);
     }
     while (q->n > 0)
         take(&n, &at);
@@ -208,7 +208,7 @@ static void check_priorities(void)
         strcat(seen, is_bulk ? "b" : "l");
         at = is_bulk ? 100 + bulk_at++ : latency_at++;
         consume(batch, &n, &at);
-        npux_sched_batch_done(&s, NPUX_H2D, &taken);
+        npux_sched_batch_done(&s, NPUX_H2D, &taken, true);
     }
     if (strcmp(seen, "llllllllbllllllllbll") != 0)
         fprintf(stderr, "order: %s\n", seen);
@@ -252,13 +252,13 @@ static void check_window(void)
     consume(npux_sched_take_ready(&s, NPUX_H2D, &taken[2]), &n, &latency_at); /* or this would take BULK */
     CHECK_EQ(latency_at, 10);
     CHECK(!taken[2].is_low);
-    npux_sched_batch_done(&s, NPUX_H2D, &taken[2]);
-    npux_sched_batch_done(&s, NPUX_H2D, &taken[0]);
+    npux_sched_batch_done(&s, NPUX_H2D, &taken[2], true);
+    npux_sched_batch_done(&s, NPUX_H2D, &taken[0], true);
     at = 4;
     consume(npux_sched_take_ready(&s, NPUX_H2D, &taken[3]), &n, &at); /* NORMAL before BULK */
     CHECK_EQ(at, 5);
-    npux_sched_batch_done(&s, NPUX_H2D, &taken[3]);
-    npux_sched_batch_done(&s, NPUX_H2D, &taken[1]);
+    npux_sched_batch_done(&s, NPUX_H2D, &taken[3], true);
+    npux_sched_batch_done(&s, NPUX_H2D, &taken[1], true);
     at = 2;
     take(&n, &at);
     take(&n, &at);
@@ -350,7 +350,7 @@ static void *take_all(void *unused)
     struct npux_batch taken;
 
     while ((batch = npux_sched_take_ready(&w, NPUX_D2H, &taken)) != NULL) {
-        npux_sched_batch_done(&w, NPUX_D2H, &taken);
+        npux_sched_batch_done(&w, NPUX_D2H, &taken, true);
         while (batch != NULL) {
             struct npux_chunk *next = batch->next;
             free(batch);
