@@ -1,7 +1,8 @@
 """The targets of targets.json against the rows of a run: reached, not reached, or waived with the reason.
 
 A check is a value of its own row ("value"), or a ratio to another row of the same setting: "speed" is how
-many times as fast, "cost" how many times the time. The worst setting counts.
+many times as fast, "cost" how many times the time. The worst setting counts,
+of those that "only" matches.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import json
 import operator
 import statistics
 from dataclasses import dataclass
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -61,7 +63,7 @@ def _values(check: dict[str, Any], rows: Sequence[Row]) -> list[tuple[float, flo
     found = []
     by_name = {(row.setting, row.who): row for row in rows if row.values}
     for (setting, who), row in by_name.items():
-        if who != check["ours"]:
+        if who != check["ours"] or not fnmatch(setting, check.get("only", "*")):
             continue
         if check["as"] == "value":
             assert row.median is not None

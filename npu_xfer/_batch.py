@@ -7,26 +7,32 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import itertools
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["Leaves", "flatten", "unflatten"]
+__all__ = ["NOT_MOVED", "flatten", "unflatten"]
 
 
-@dataclasses.dataclass(slots=True)
-class Leaves:
-    """What was found in a tree: the leaves to move, and where each of them is."""
-
-    values: list[Any] = dataclasses.field(default_factory=list)
-    paths: list[str] = dataclasses.field(default_factory=list)  # such as "['a'][0].weight"
+class _NotMoved:
+    """What `take` answers for a leaf that is passed through."""
 
 
-def flatten(tree: object, moves: Callable[[object, str], bool]) -> tuple[Leaves, Any]:
-    """The leaves of `tree` for which `moves(leaf, path)` is true, in order, and the plan for `unflatten`."""
-    leaves = Leaves()
-    return leaves, _plan(tree, moves, leaves, "")
+NOT_MOVED = _NotMoved()
+
+
+def flatten(
+    tree: object, take: Callable[[object, Callable[[], str]], Any], is_plain: Callable[[object], bool]
+) -> tuple[list[Any], Any]:
+    """What `take` makes of the leaves of `tree`, in order, without NOT_MOVED; and the plan for `unflatten`.
+
+    `take(leaf, where)` may ask `where()` for the place in the tree, such as "['a'][0].weight". Leaves for
+    which `is_plain` is true are moved as they are.
+    """
+    values: list[Any] = []
+    return values, _Walk(values, take, is_plain).plan(tree)
 
 
 def unflatten(plan: Any, results: list[Any]) -> Any:
@@ -41,6 +47,14 @@ class _Node:
     children: tuple[Any, ...]
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Run:
+    """A list or tuple of nothing but plain leaves."""
+
+    like: Any
+    length: int
+
+
 class _Leaf:
     """Stands for the next result."""
 
@@ -52,40 +66,76 @@ def _is_namedtuple(value: object) -> bool:
     return isinstance(value, tuple) and hasattr(value, "_fields")
 
 
-def _plan(value: Any, moves: Callable[[object, str], bool], leaves: Leaves, path: str) -> Any:
-    def below(child: Any, step: str) -> Any:
-        return _plan(child, moves, leaves, path + step)
+class _Walk:
+    """One way through a tree. `steps` lead to where it is now."""
 
-    if isinstance(value, list) or (isinstance(value, tuple) and not _is_namedtuple(value)):
-        return _Node(value, None, tuple(below(child, f"[{place}]") for place, child in enumerate(value)))
-    if isinstance(value, dict):
-        return _Node(value, tuple(value), tuple(below(child, f"[{key!r}]") for key, child in value.items()))
-    names: tuple[str, ...] | None = None
-    if _is_namedtuple(value):
-        names = value._fields
-    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
-        names = tuple(field.name for field in dataclasses.fields(value) if field.init)
-    if names is not None:
-        return _Node(value, names, tuple(below(getattr(value, name), f".{name}") for name in names))
-    if moves(value, path):
-        leaves.values.append(value)
-        leaves.paths.append(path)
+    def __init__(
+        self,
+        values: list[Any],
+        take: Callable[[object, Callable[[], str]], Any],
+        is_plain: Callable[[object], bool],
+    ) -> None:
+        self._values = values
+        self._take = take
+        self._is_plain = is_plain
+        self._steps: list[str] = []
+
+    def _where(self) -> str:
+        return "".join(self._steps)
+
+    def _below(self, child: Any, step: str) -> Any:
+        self._steps.append(step)
+        plan = self.plan(child)
+        self._steps.pop()
+        return plan
+
+    def plan(self, value: Any) -> Any:
+        if self._is_plain(value):
+            self._values.append(value)
+            return _LEAF
+        if isinstance(value, list) or (isinstance(value, tuple) and not _is_namedtuple(value)):
+            if all(map(self._is_plain, value)):  # the usual batch: no step, no path, no leaf by leaf
+                self._values.extend(value)
+                return _Run(value, len(value))
+            return _Node(
+                value, None, tuple(self._below(child, f"[{place}]") for place, child in enumerate(value))
+            )
+        if isinstance(value, dict):
+            return _Node(
+                value, tuple(value), tuple(self._below(child, f"[{key!r}]") for key, child in value.items())
+            )
+        names: tuple[str, ...] | None = None
+        if _is_namedtuple(value):
+            names = value._fields
+        elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+            names = tuple(field.name for field in dataclasses.fields(value) if field.init)
+        if names is not None:
+            return _Node(value, names, tuple(self._below(getattr(value, name), f".{name}") for name in names))
+        taken = self._take(value, self._where)
+        if taken is NOT_MOVED:
+            return value
+        self._values.append(taken)
         return _LEAF
-    return value
 
 
 def _build(plan: Any, results: Iterator[Any]) -> Any:
     if plan is _LEAF:
         return next(results)
+    if isinstance(plan, _Run):
+        return _like_sequence(plan.like, list(itertools.islice(results, plan.length)))
     if not isinstance(plan, _Node):
         return plan
     children = [_build(child, results) for child in plan.children]
     if plan.names is None:
-        return children if type(plan.like) is list else type(plan.like)(children)
+        return _like_sequence(plan.like, children)
     named = dict(zip(plan.names, children, strict=True))
     if isinstance(plan.like, dict):
         return _like_dict(plan.like, named)
     return type(plan.like)(**named)
+
+
+def _like_sequence(original: Any, children: list[Any]) -> Any:
+    return children if type(original) is list else type(original)(children)
 
 
 def _like_dict(original: dict[Any, Any], named: dict[Any, Any]) -> dict[Any, Any]:

@@ -18,6 +18,7 @@ import anyio
 import anyio.to_thread
 
 from npu_xfer import _native
+from npu_xfer.errors import WouldBlock
 from npu_xfer.transfer import Failure
 
 if TYPE_CHECKING:
@@ -36,13 +37,41 @@ class Bridge:
     def __init__(self) -> None:
         self.port = _native.Port(has_turns=True)
         self._news: list[tuple[Any, Any, bool]] = []  # reaped, perhaps not settled: an interrupt came between
+        self.n_waiting = 0  # tasks that wait for room in the window
+        self._gate = anyio.Lock()  # they go in the order in which they came
+        self._room: Any = None  # the waiter of the first of them
 
     def reap(self) -> None:
         """Settles every transfer that has news."""
         self.port.reap(self._news)
         for handle, outcome, failed in self._news:
             handle._settle(outcome, failed)
+        self._tell_room()
         self._news.clear()
+
+    def _tell_room(self) -> None:
+        if self._room is not None and self._news:
+            waiter, self._room = self._room, None
+            self.wake(waiter)
+
+    async def when_room(self, start: Callable[[], object]) -> None:
+        """Runs `start` when the window has room for it: when it no longer raises WouldBlock."""
+        self.n_waiting += 1
+        try:
+            async with self._gate:
+                while True:
+                    try:
+                        start()
+                    except WouldBlock:  # noqa: PERF203  # waits, so it is not in a hurry
+                        self._room = self.new_waiter()
+                        try:
+                            await self._room
+                        finally:
+                            self._room = None
+                    else:
+                        return
+        finally:
+            self.n_waiting -= 1
 
     def new_call(self) -> Any:
         """A handle for one await: gives the outcome of its request, a tuple or a Failure."""
@@ -85,6 +114,7 @@ class _AsyncioBridge(Bridge):
                 result = Failure(outcome) if failed else outcome
                 if not (handle.done() or closed):  # done: its task was cancelled, or this comes a second time
                     handle.set_result(result)
+        self._tell_room()
         self._news.clear()
 
     def is_here(self) -> bool:

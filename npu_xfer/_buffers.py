@@ -131,6 +131,8 @@ def prepare(value: object) -> tuple[NDArray[Any], NDArray[Any]]:
 
 def exportable(array: NDArray[Any]) -> NDArray[Any]:
     """The same memory under a dtype that exports a buffer: numpy refuses to export dates and durations."""
+    if id(array.dtype) in _PLAIN:
+        return array
     return array.view(np.int64) if array.dtype.kind in "mM" else array
 
 

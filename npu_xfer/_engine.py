@@ -22,7 +22,7 @@ import numpy as np
 from npu_xfer import _native
 from npu_xfer._cann.codes import acl_error, transfer_error
 from npu_xfer._library import choose_library
-from npu_xfer._settings import default_stagers
+from npu_xfer._settings import PAGEABLE_PATHS, default_stagers
 from npu_xfer._tuning import tuned
 from npu_xfer._types import LaneStats, Stats
 from npu_xfer.errors import (
@@ -32,6 +32,7 @@ from npu_xfer.errors import (
     InvalidTransfer,
     LibraryError,
     TransferWarning,
+    WouldBlock,
     XferError,
 )
 
@@ -42,12 +43,14 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
     from npu_xfer._settings import Settings
+    from npu_xfer.device_array import ArrayOnDevice
 
 __all__ = ["Core"]
 
 _log = logging.getLogger("npu_xfer")
 
 _EXIT_CLOSE_S = 5.0
+_GROUP_NBYTES = 1 << 20  # of small results that share memory
 _POOLED_RESULT_NBYTES = 256 << 10  # below this numpy's own allocation is faster and already warm
 
 
@@ -66,6 +69,8 @@ def _make_error(
         return ForkedProcessError("device", pid=os.getpid())
     if status == -errno.ESHUTDOWN:
         return ClosedError("the scheduler is closed" if direction is None else text)
+    if status == -errno.EAGAIN:
+        return WouldBlock(text)
     if status == -errno.EOWNERDEAD:
         return EngineDead(acl_error(call, acl_code, text) if acl_code else text)
     if status == -errno.EIO and direction is not None:
@@ -119,6 +124,9 @@ class Core:
             settings.n_lanes,
             settings.n_stagers or default_stagers(),
             settings.spin_us * 1000,
+            PAGEABLE_PATHS.index(settings.pageable_path),
+            settings.window_transfers,
+            settings.window_bytes,
         )
         _say_simulated(self)
         _open_cores.add(self)
@@ -143,6 +151,40 @@ class Core:
         if nbytes < _POOLED_RESULT_NBYTES:
             return np.empty(shape, dtype)
         return _array_over(self.native.result(nbytes), shape, dtype)
+
+    def empty_results(self, arrays: Sequence[ArrayOnDevice]) -> list[NDArray[Any]]:
+        """An uninitialised array for each; small ones share recycled memory, a group of up to 1 MiB each.
+
+        (Fresh memory costs a page fault for every 4 KiB.) One that is kept keeps the memory of its group.
+        """
+        results: list[Any] = []
+        group: list[ArrayOnDevice] = []
+        room = 0
+        for array in arrays:
+            nbytes = array.nbytes
+            if nbytes >= _POOLED_RESULT_NBYTES:
+                self._share(group, room, results)
+                group, room = [], 0
+                results.append(_array_over(self.native.result(nbytes), array.shape, array.dtype))
+                continue
+            if room + nbytes > _GROUP_NBYTES:
+                self._share(group, room, results)
+                group, room = [], 0
+            group.append(array)
+            room += (nbytes + 63) & ~63
+        self._share(group, room, results)
+        return results
+
+    def _share(self, group: list[ArrayOnDevice], room: int, results: list[Any]) -> None:
+        """Appends a result for each of the group to `results`."""
+        if room < _POOLED_RESULT_NBYTES:
+            results.extend(np.empty(array.shape, array.dtype) for array in group)
+            return
+        block = self.native.result(room)
+        offset = 0
+        for array in group:
+            results.append(np.ndarray(array.shape, array.dtype, buffer=block, offset=offset))  # type: ignore[arg-type]  # the stubs do not know the buffer protocol
+            offset += (array.nbytes + 63) & ~63
 
     def stats(self) -> Stats:
         """The counters now; after close, as they were when the last transfer had ended."""
@@ -204,11 +246,15 @@ def _array_over(block: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDA
 
 def _lane_stats(raw: dict[str, int]) -> LaneStats:
     return LaneStats(
-        transfers=raw["direct_transfers"] + raw["staged_transfers"] + raw["empty_transfers"],
-        nbytes=raw["direct_nbytes"] + raw["staged_nbytes"],
+        transfers=raw["direct_transfers"]
+        + raw["staged_transfers"]
+        + raw["sync_transfers"]
+        + raw["empty_transfers"],
+        nbytes=raw["direct_nbytes"] + raw["staged_nbytes"] + raw["sync_nbytes"],
         failed=raw["failed"],
         direct=raw["direct_transfers"],
         staged=raw["staged_transfers"],
+        sync=raw["sync_transfers"],
         empty=raw["empty_transfers"],
         copies=raw["copies"],
         reissued=raw["reissued"],

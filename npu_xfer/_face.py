@@ -5,11 +5,12 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, overload
 
-from npu_xfer._batch import Leaves, flatten, unflatten
+from npu_xfer._batch import NOT_MOVED, flatten, unflatten
 from npu_xfer._buffers import (
     as_destination,
     as_source,
     exportable,
+    is_plain,
     is_source,
     name_of,
     refuse_look_alike,
@@ -21,7 +22,7 @@ from npu_xfer.device_array import ArrayOnDevice
 from npu_xfer.errors import BatchError, ClosedError, InvalidTransfer, XferError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     import numpy as np
     from numpy.typing import DTypeLike, NDArray
@@ -55,6 +56,9 @@ class Face(Generic[A]):
         chunk_bytes: int | str | None = None,
         inline_bytes: int | str | None = None,
         n_lanes: int | None = None,
+        pageable_path: str | None = None,
+        window_transfers: int | None = None,
+        window_bytes: int | str | None = None,
         n_stagers: int | None = None,
         spin_us: int | None = None,
         result_cache: int | str | None = None,
@@ -70,6 +74,11 @@ class Face(Generic[A]):
             inline_bytes: arrays up to this many bytes are captured by the submitting call itself.
             n_lanes: streams, each with a thread, for each direction; 1 to 32. Of three or more, one is kept
                 for transfers of `Priority.LATENCY`.
+            pageable_path: how ordinary memory is moved: "staged", "sync" (the runtime's own synchronous copy
+                on a thread of the scheduler, where the end of one transfer is awaited) or "auto", which
+                measures both. The sources of `submit_to_device` and `to_device_many` are always staged.
+            window_transfers: most transfers accepted and not done; a submit beyond them waits its turn.
+            window_bytes: the same in bytes. A request that is larger than the window goes alone. 0: no limit.
             n_stagers: threads that copy between ordinary and staging memory, both directions together; 0 or
                 not given: by the number of cores.
             spin_us: microseconds for which a thread that has run out of work looks for more before it
@@ -87,6 +96,9 @@ class Face(Generic[A]):
             chunk_bytes=chunk_bytes,
             inline_bytes=inline_bytes,
             n_lanes=n_lanes,
+            pageable_path=pageable_path,
+            window_transfers=window_transfers,
+            window_bytes=window_bytes,
             n_stagers=n_stagers,
             spin_us=spin_us,
             result_cache=result_cache,
@@ -203,12 +215,18 @@ class Face(Generic[A]):
         return array._memory() if array.nbytes else None
 
     def _upload(
-        self, port: _native.Port, handle: Handle[Any], array: NDArray[Any], out: A | None, priority: int
+        self,
+        port: _native.Port,
+        handle: Handle[Any],
+        array: NDArray[Any],
+        out: A | None,
+        priority: int,
+        awaits_end: bool,
     ) -> None:
         block = None if out is None else self._device_target(out, array)
         offset = 0 if out is None else out._offset
         if self._opened().native.submit(
-            port, handle._ticket(), H2D, exportable(array), block, offset, priority
+            port, handle._ticket(), H2D, exportable(array), block, offset, priority, awaits_end
         ):
             handle._captured = True
 
@@ -218,9 +236,7 @@ class Face(Generic[A]):
         if not arrays:
             handle._settle((), False)
             return
-        items: list[tuple[Any, _native.Block | None, int]] = [
-            (exportable(array), None, 0) for array in arrays
-        ]
+        items = [exportable(array) for array in arrays]
         if self._opened().native.submit_many(port, handle._ticket(), H2D, items, priority):
             handle._captured = True
 
@@ -238,7 +254,7 @@ class Face(Generic[A]):
             handle._settle((None,), False)
             return
         self._opened().native.submit(
-            port, handle._ticket(), D2H, exportable(target), block, array._offset, priority
+            port, handle._ticket(), D2H, exportable(target), block, array._offset, priority, True
         )
 
     def _download_many(
@@ -249,13 +265,13 @@ class Face(Generic[A]):
         targets: list[NDArray[Any]],
         priority: int,
     ) -> None:
-        """`arrays` have at least one byte each."""
+        """`arrays` have at least one byte each, and were checked by `_host_targets`."""
         handle._captured = True
         if not arrays:
             handle._settle((), False)
             return
         items = [
-            (exportable(target), self._device_block(array), array._offset)
+            (exportable(target), array._block, array._offset)
             for array, target in zip(arrays, targets, strict=True)
         ]
         self._opened().native.submit_many(port, handle._ticket(), D2H, items, priority)
@@ -268,11 +284,15 @@ class Face(Generic[A]):
 
     def _host_targets(self, tree: object) -> tuple[list[ArrayOnDevice], list[NDArray[Any]], Any]:
         """The device arrays of a tree that have bytes, a new host array for each, and what finishes them."""
-        leaves, plan = device_arrays_of(tree)
-        targets = [self._host_target(array, None) for array in leaves.values]
-        moved = [place for place, array in enumerate(leaves.values) if array.nbytes]
+        arrays, plan = device_arrays_of(tree)
+        for array in arrays:
+            self._device_block(array)
+        targets = self._opened().empty_results(arrays)
+        moved = [place for place, array in enumerate(arrays) if array.nbytes]
         spec = (targets, moved, plan)
-        return [leaves.values[place] for place in moved], [targets[place] for place in moved], spec
+        if len(moved) == len(arrays):
+            return arrays, targets, spec
+        return [arrays[place] for place in moved], [targets[place] for place in moved], spec
 
     # Outcomes: what a done handle turns into. ----------------------------------------------------------
 
@@ -293,16 +313,28 @@ class Face(Generic[A]):
 
     def _finish_upload_many(self, outcome: tuple[Any, ...], spec: tuple[Any, ...]) -> Any:
         arrays, plan = spec
-        results = [
-            None
-            if isinstance(result, BaseException)
-            else self._array_type(self, result, array.shape, array.dtype, array.nbytes)
-            for result, array in zip(outcome, arrays, strict=True)
-        ]
-        return _whole_or_raise(outcome, results, plan)
+        make = self._array_type
+        if not _has_errors(outcome):
+            results = [
+                make(self, block, array.shape, array.dtype, array.nbytes)
+                for block, array in zip(outcome, arrays, strict=True)
+            ]
+            return unflatten(plan, results)
+        return _whole_or_raise(
+            outcome,
+            [
+                None
+                if isinstance(result, BaseException)
+                else make(self, result, array.shape, array.dtype, array.nbytes)
+                for result, array in zip(outcome, arrays, strict=True)
+            ],
+            plan,
+        )
 
     def _finish_download_many(self, outcome: tuple[Any, ...], spec: tuple[Any, ...]) -> Any:
         targets, moved, plan = spec
+        if not _has_errors(outcome):
+            return unflatten(plan, targets)
         errors: list[Any] = [None] * len(targets)
         for place, result in zip(moved, outcome, strict=True):
             errors[place] = result
@@ -311,6 +343,11 @@ class Face(Generic[A]):
             [None if isinstance(e, BaseException) else t for e, t in zip(errors, targets, strict=True)],
             plan,
         )
+
+
+def _has_errors(outcome: tuple[Any, ...]) -> bool:
+    """Whether there is an exception in it; looks at each type once."""
+    return any(issubclass(kind, BaseException) for kind in set(map(type, outcome)))
 
 
 def _whole_or_raise(outcome: Sequence[Any], results: list[Any], plan: Any) -> Any:
@@ -329,33 +366,34 @@ def sources_of(tree: object) -> tuple[list[NDArray[Any]], Any]:
     that was surely meant to be one; numbers, text, None and the like pass through.
     """
 
-    def moves(leaf: object, path: str) -> bool:
+    def take(leaf: object, where: Callable[[], str]) -> Any:
         if is_source(leaf):
-            return True
-        refuse_look_alike(leaf, path, "a numpy array is needed")
-        return False
+            return _source_at(leaf, where)
+        refuse_look_alike(leaf, where(), "a numpy array is needed")
+        return NOT_MOVED
 
-    leaves, plan = flatten(tree, moves)
-    return [_source_at(value, path) for value, path in zip(leaves.values, leaves.paths, strict=True)], plan
+    return flatten(tree, take, is_plain)
 
 
-def _source_at(value: object, path: str) -> NDArray[Any]:
+def _source_at(value: object, where: Callable[[], str]) -> NDArray[Any]:
     try:
         return as_source(value)
     except InvalidTransfer as error:
-        raise type(error)(f"tree{path}: {error}") from None
+        raise type(error)(f"tree{where()}: {error}") from None
 
 
-def device_arrays_of(tree: object) -> tuple[Leaves, Any]:
+def _is_on_device(value: object) -> bool:
+    return isinstance(value, ArrayOnDevice)
+
+
+def device_arrays_of(tree: object) -> tuple[list[ArrayOnDevice], Any]:
     """The same for the device arrays in a tree."""
 
-    def moves(leaf: object, path: str) -> bool:
-        if isinstance(leaf, ArrayOnDevice):
-            return True
-        refuse_look_alike(leaf, path, "a device array is needed")
-        return False
+    def take(leaf: object, where: Callable[[], str]) -> Any:
+        refuse_look_alike(leaf, where(), "a device array is needed")
+        return NOT_MOVED
 
-    return flatten(tree, moves)
+    return flatten(tree, take, _is_on_device)
 
 
 Face.__init__.__qualname__ = "Scheduler.__init__"  # what Python names when an argument is misspelt

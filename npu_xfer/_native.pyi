@@ -30,6 +30,9 @@ class Engine:
         n_lanes: int,
         n_stagers: int,
         spin_ns: int,
+        pageable: int,
+        window_ops: int,
+        window_nbytes: int,
     ) -> Engine: ...
     @property
     def pending(self) -> int: ...
@@ -46,6 +49,7 @@ class Engine:
         block: Block | None,
         offset: int,
         priority: int,
+        awaits_end: bool,
         /,
     ) -> bool: ...
     def submit_many(
@@ -53,10 +57,11 @@ class Engine:
         port: Port,
         handle: object,
         direction: int,
-        items: list[tuple[Any, Block | None, int]],
+        items: list[Any],
         priority: int,
         /,
     ) -> bool: ...
+    def wait_room(self, timeout_s: float, /) -> None: ...
     def pinned(self, nbytes: int, /) -> Block: ...
     def result(self, nbytes: int, /) -> Block: ...
     def stats(self) -> dict[str, Any]: ...

@@ -20,6 +20,7 @@ __all__ = [
     "GIB",
     "KIB",
     "MIB",
+    "PAGEABLE_PATHS",
     "Settings",
     "default_stagers",
     "format_nbytes",
@@ -33,6 +34,9 @@ _T = TypeVar("_T")
 KIB = 1 << 10
 MIB = 1 << 20
 GIB = 1 << 30
+
+PAGEABLE_PATHS = ("auto", "staged", "sync")
+"""Ways for ordinary memory; the index is the number that the native engine uses."""
 
 _UNITS = {
     "": 1,
@@ -103,6 +107,12 @@ def _parse_count(text: str, *, least: int, most: int) -> int:
     return count
 
 
+def _parse_path(text: str) -> str:
+    if text.strip().lower() not in PAGEABLE_PATHS:
+        raise ValueError(f"accepted: {', '.join(PAGEABLE_PATHS)}")
+    return text.strip().lower()
+
+
 def _parse_library(text: str) -> str:
     value = text.strip()
     word = value.lower()
@@ -154,6 +164,16 @@ class Settings:
 
     n_lanes: int = 3
     """NPU_XFER_LANES: streams per direction and device."""
+
+    pageable_path: str = "auto"
+    """NPU_XFER_PATH: how ordinary memory is moved: "staged", "sync" (the runtime's synchronous copy, where
+    the end of one transfer is awaited), or "auto", which measures both."""
+
+    window_transfers: int = 1 << 18
+    """NPU_XFER_WINDOW: most transfers accepted and not done; a submit beyond them waits. 0: no limit."""
+
+    window_bytes: int = 64 * GIB
+    """NPU_XFER_WINDOW_BYTES: most bytes in these; a larger request goes alone. 0: no limit."""
 
     n_stagers: int = 0
     """NPU_XFER_STAGERS: threads per device that copy between ordinary and staging memory; 0: half of the
@@ -209,6 +229,14 @@ class Settings:
             n_lanes=_read(
                 environ, "NPU_XFER_LANES", functools.partial(_parse_count, least=1, most=32), default.n_lanes
             ),
+            pageable_path=_read(environ, "NPU_XFER_PATH", _parse_path, default.pageable_path),
+            window_transfers=_read(
+                environ,
+                "NPU_XFER_WINDOW",
+                functools.partial(_parse_count, least=0, most=1 << 30),
+                default.window_transfers,
+            ),
+            window_bytes=_read(environ, "NPU_XFER_WINDOW_BYTES", parse_nbytes, default.window_bytes),
             n_stagers=_read(
                 environ,
                 "NPU_XFER_STAGERS",
@@ -253,12 +281,21 @@ _LEAST = {
     "result_cache": 0,
     "n_lanes": 1,
     "n_stagers": 0,
+    "window_transfers": 0,
+    "window_bytes": 0,
     "spin_us": 0,
 }
-_MOST = {"n_lanes": 32, "n_stagers": 64, "spin_us": 10_000}
+_MOST = {"n_lanes": 32, "n_stagers": 64, "spin_us": 10_000, "window_transfers": 1 << 30}
 
 
 def _argument(name: str, value: Any) -> Any:
+    if name == "pageable_path":
+        try:
+            return _parse_path(value)
+        except (AttributeError, ValueError):
+            raise ValueError(
+                f"pageable_path={value!r} is not valid; accepted: {', '.join(PAGEABLE_PATHS)}"
+            ) from None
     if name == "library":
         try:
             return _parse_library(os.fspath(value))

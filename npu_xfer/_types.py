@@ -79,6 +79,9 @@ class LaneStats:
     staged: int = 0
     """Of `transfers`: through the staging pool."""
 
+    sync: int = 0
+    """Of `transfers`: ordinary memory by the runtime's synchronous copy, on a thread of the scheduler."""
+
     empty: int = 0
     """Of `transfers`: nothing to move, no runtime call."""
 

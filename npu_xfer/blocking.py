@@ -13,7 +13,7 @@ from npu_xfer._buffers import as_source
 from npu_xfer._face import Face, sources_of
 from npu_xfer._types import Priority
 from npu_xfer.device_array import ArrayOnDevice
-from npu_xfer.errors import TransferWarning
+from npu_xfer.errors import TransferWarning, WouldBlock
 from npu_xfer.transfer import Handle
 
 if TYPE_CHECKING:
@@ -150,6 +150,16 @@ class BlockingScheduler(Face[BlockingDeviceArray]):
             inbox = self._local.inbox = _Inbox()
         return inbox
 
+    def _when_room(self, start: Callable[[], None]) -> None:
+        """Runs `start`, which submits, now or when the window has room for it."""
+        while True:
+            try:
+                start()
+            except WouldBlock:  # noqa: PERF203  # waits, so it is not in a hurry
+                self._opened().native.wait_room(_SIGNAL_S)
+            else:
+                return
+
     def submit_to_device(
         self,
         array: NDArray[Any] | np.generic,
@@ -163,14 +173,19 @@ class BlockingScheduler(Face[BlockingDeviceArray]):
         return transfer
 
     def _start_upload(
-        self, array: NDArray[Any] | np.generic, out: BlockingDeviceArray | None, priority: int
+        self,
+        array: NDArray[Any] | np.generic,
+        out: BlockingDeviceArray | None,
+        priority: int,
+        *,
+        awaits_end: bool = False,
     ) -> BlockingTransfer[BlockingDeviceArray]:
         source = as_source(array)
         spec = (source.shape, source.dtype, source.nbytes, out)
         transfer: BlockingTransfer[BlockingDeviceArray] = BlockingTransfer(
             self._inbox(), self._finish_upload, spec
         )
-        self._upload(transfer._port, transfer, source, out, priority)
+        self._when_room(lambda: self._upload(transfer._port, transfer, source, out, priority, awaits_end))
         return transfer
 
     def submit_to_host(
@@ -185,7 +200,7 @@ class BlockingScheduler(Face[BlockingDeviceArray]):
         transfer: BlockingTransfer[NDArray[Any]] = BlockingTransfer(
             self._inbox(), self._finish_download, target if out is None else out
         )
-        self._download(transfer._port, transfer, array, target, priority)
+        self._when_room(lambda: self._download(transfer._port, transfer, array, target, priority))
         return transfer
 
     def to_device(
@@ -196,7 +211,7 @@ class BlockingScheduler(Face[BlockingDeviceArray]):
         priority: Priority = Priority.NORMAL,
     ) -> BlockingDeviceArray:
         """Copies a numpy array to the device; see `Scheduler.to_device`."""
-        return self._start_upload(array, out, priority).result()
+        return self._start_upload(array, out, priority, awaits_end=True).result()
 
     @overload
     def to_host(
@@ -220,14 +235,14 @@ class BlockingScheduler(Face[BlockingDeviceArray]):
         transfer: BlockingTransfer[Any] = BlockingTransfer(
             self._inbox(), self._finish_upload_many, (arrays, plan)
         )
-        self._upload_many(transfer._port, transfer, arrays, priority)
+        self._when_room(lambda: self._upload_many(transfer._port, transfer, arrays, priority))
         return transfer.result()
 
     def to_host_many(self, tree: Any, *, priority: Priority = Priority.NORMAL) -> Any:
         """Copies every device array in a tree to the host; see `Scheduler.to_host_many`."""
         arrays, targets, spec = self._host_targets(tree)
         transfer: BlockingTransfer[Any] = BlockingTransfer(self._inbox(), self._finish_download_many, spec)
-        self._download_many(transfer._port, transfer, arrays, targets, priority)
+        self._when_room(lambda: self._download_many(transfer._port, transfer, arrays, targets, priority))
         return transfer.result()
 
     def __del__(self) -> None:

@@ -28,6 +28,7 @@ __all__ = [
     "TransferResourceError",
     "TransferWarning",
     "UnsupportedDType",
+    "WouldBlock",
     "XferError",
 ]
 
@@ -284,6 +285,10 @@ class ClosedError(XferError):
         remedy: str | None = "open a new scheduler",
     ) -> None:
         super().__init__(message, remedy=remedy)
+
+
+class WouldBlock(XferError):
+    """The window of a scheduler is full: a submit that waits would wait until a transfer ends."""
 
 
 class ForkedProcessError(XferError):

@@ -12,11 +12,12 @@ from npu_xfer._bridge import Bridge, open_bridge, run_to_end
 from npu_xfer._buffers import as_source, exportable, is_plain, prepare
 from npu_xfer._face import D2H, H2D, Face, sources_of
 from npu_xfer._types import Priority
-from npu_xfer.device_array import ArrayOnDevice, DeviceArray
-from npu_xfer.errors import ClosedError, TransferWarning, XferError
+from npu_xfer.device_array import DeviceArray
+from npu_xfer.errors import ClosedError, TransferWarning, WouldBlock, XferError
 from npu_xfer.transfer import Transfer, raise_taken
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import TracebackType
 
     import numpy as np
@@ -114,25 +115,25 @@ class Scheduler(Face[DeviceArray]):
             )
         return bridge
 
-    def _start_upload(
+    async def _when_room(self, bridge: Bridge, start: Callable[[], object]) -> None:
+        """Runs `start`, which submits, now or when the window has room for it."""
+        try:
+            if bridge.n_waiting:
+                raise WouldBlock("others wait for room")  # joins them
+            start()
+        except WouldBlock:
+            await bridge.when_room(start)
+
+    async def _start_upload(
         self, array: NDArray[Any] | np.generic, out: DeviceArray | None, priority: int = Priority.NORMAL
     ) -> Transfer[DeviceArray]:
         bridge = self._loop()
         source = as_source(array)
         spec = (source.shape, source.dtype, source.nbytes, out)
         transfer: Transfer[DeviceArray] = Transfer(bridge, self._finish_upload, spec)
-        self._upload(bridge.port, transfer, source, out, priority)
-        return transfer
-
-    def _start_download(
-        self, array: ArrayOnDevice, out: NDArray[Any] | None, priority: int
-    ) -> Transfer[NDArray[Any]]:
-        bridge = self._loop()
-        target = self._host_target(array, out)
-        transfer: Transfer[NDArray[Any]] = Transfer(
-            bridge, self._finish_download, target if out is None else out
+        await self._when_room(
+            bridge, lambda: self._upload(bridge.port, transfer, source, out, priority, False)
         )
-        self._download(bridge.port, transfer, array, target, priority)
         return transfer
 
     async def to_device(
@@ -162,7 +163,13 @@ class Scheduler(Face[DeviceArray]):
         source, exported = (array, array) if is_plain(array) else prepare(array)
         block, offset = (None, 0) if out is None else (self._device_target(out, source), out._offset)
         call = bridge.new_call()
-        self._native.submit(bridge.port, call, H2D, exported, block, offset, priority)
+        request = (bridge.port, call, H2D, exported, block, offset, priority, True)
+        try:
+            if bridge.n_waiting:
+                raise WouldBlock("others wait for room")  # joins them
+            self._native.submit(*request)
+        except WouldBlock:
+            await bridge.when_room(lambda: self._native.submit(*request))
         outcome = await call
         if type(outcome) is not tuple:
             raise_taken(outcome)
@@ -184,7 +191,7 @@ class Scheduler(Face[DeviceArray]):
         is borrowed: it must not change before the transfer is done. Arguments and errors as `to_device`;
         what goes wrong after the start is raised by awaiting the transfer.
         """
-        transfer = self._start_upload(array, out, priority)
+        transfer = await self._start_upload(array, out, priority)
         if not transfer.captured:
             await transfer._wait_captured()
         return transfer
@@ -221,7 +228,13 @@ class Scheduler(Face[DeviceArray]):
         if block is None:  # no bytes
             return result
         call = bridge.new_call()
-        self._native.submit(bridge.port, call, D2H, exportable(target), block, array._offset, priority)
+        request = (bridge.port, call, D2H, exportable(target), block, array._offset, priority, True)
+        try:
+            if bridge.n_waiting:
+                raise WouldBlock("others wait for room")  # joins them
+            self._native.submit(*request)
+        except WouldBlock:
+            await bridge.when_room(lambda: self._native.submit(*request))
         outcome = await call
         if type(outcome) is not tuple:
             raise_taken(outcome)
@@ -231,7 +244,13 @@ class Scheduler(Face[DeviceArray]):
         self, array: DeviceArray, *, out: NDArray[Any] | None = None, priority: Priority = Priority.NORMAL
     ) -> Transfer[NDArray[Any]]:
         """Starts a copy to the host; awaiting the returned transfer gives the array. See `to_host`."""
-        return self._start_download(array, out, priority)
+        bridge = self._loop()
+        target = self._host_target(array, out)
+        transfer: Transfer[NDArray[Any]] = Transfer(
+            bridge, self._finish_download, target if out is None else out
+        )
+        await self._when_room(bridge, lambda: self._download(bridge.port, transfer, array, target, priority))
+        return transfer
 
     async def to_device_many(self, tree: Any, *, priority: Priority = Priority.NORMAL) -> Any:
         """Copies every numpy array in a tree to the device: one request, one wake-up.
@@ -251,7 +270,7 @@ class Scheduler(Face[DeviceArray]):
         bridge = self._loop()
         arrays, plan = sources_of(tree)
         transfer: Transfer[Any] = Transfer(bridge, self._finish_upload_many, (arrays, plan))
-        self._upload_many(bridge.port, transfer, arrays, priority)
+        await self._when_room(bridge, lambda: self._upload_many(bridge.port, transfer, arrays, priority))
         return await transfer
 
     async def to_host_many(self, tree: Any, *, priority: Priority = Priority.NORMAL) -> Any:
@@ -259,7 +278,9 @@ class Scheduler(Face[DeviceArray]):
         bridge = self._loop()
         arrays, targets, spec = self._host_targets(tree)
         transfer: Transfer[Any] = Transfer(bridge, self._finish_download_many, spec)
-        self._download_many(bridge.port, transfer, arrays, targets, priority)
+        await self._when_room(
+            bridge, lambda: self._download_many(bridge.port, transfer, arrays, targets, priority)
+        )
         return await transfer
 
     def __del__(self) -> None:

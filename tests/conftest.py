@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 os.environ.setdefault("NPU_XFER_LIBRARY", "sim")
+os.environ.setdefault("NPU_XFER_PATH", "staged")  # a fault of a copy hits asynchronous ones only
 os.environ.setdefault("NPU_XFER_TUNING", "off")  # no profile of the user who runs the tests
 
 from npu_xfer import sim

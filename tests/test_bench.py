@@ -106,6 +106,18 @@ def test_a_ratio_is_of_samples_in_pairs_and_the_worst_setting_counts() -> None:
     assert found["T6", "time / C loop: copy, waiting thread, eventfd"].verdict == _targets.WAIVED
 
 
+def test_a_check_looks_at_the_settings_that_it_names() -> None:
+    rows = [
+        _row("many", f"{way} 4KiB", who, us)
+        for way, ours in (("h2d", 1.0), ("d2h", 5.0))
+        for who, us in (("ours", ours), ("bare", 10.0))
+    ]
+    found = {one.check: one for one in _targets.judge(rows) if one.target == "T5"}
+    assert found["speed / bare C, single copies"].value == 10
+    assert found["the same, to the host"].value == 2
+    assert found["the same, to the host"].informs
+
+
 def test_a_target_on_its_edge_is_reached_and_a_failure_reaches_none() -> None:
     good = [_row("alone", "s", "ours", 15.0), _row("alone", "s", "bare", 10.0)]
     assert next(one for one in _targets.judge(good) if one.target == "T6").verdict == _targets.REACHED

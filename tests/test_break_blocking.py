@@ -304,10 +304,10 @@ def test_native_layer_raises_and_never_crashes(blocking: BlockingScheduler) -> N
     ]
     for arguments in wrong:
         with pytest.raises((TypeError, ValueError, OverflowError)):
-            native.submit(*arguments)
+            native.submit(*arguments, *((1, False) if len(arguments) == 6 else ()))
     for items in ((), [None], [(1, 2)], [(pattern(3), None, 0), (3, None, 0)]):
         with pytest.raises(TypeError):
-            native.submit_many(port, 1, 0, items)
+            native.submit_many(port, 1, 0, items, 1)
     for nbytes in (None, "x", 0, -5, 2**70):
         with pytest.raises((TypeError, ValueError, OverflowError)):
             native.pinned(nbytes)

@@ -198,8 +198,8 @@ def test_native_layer_checks_again(blocking: BlockingScheduler) -> None:
     core: Any = blocking._core
     port = _native.Port()
     with pytest.raises(ValueError, match="do not fit"):
-        core.native.submit(port, object(), 0, pattern(101), device._block, 0, 1)
+        core.native.submit(port, object(), 0, pattern(101), device._block, 0, 1, False)
     with pytest.raises(ValueError, match="do not fit"):
-        core.native.submit(port, object(), 1, np.zeros(50, np.uint8), device._block, 60, 1)
+        core.native.submit(port, object(), 1, np.zeros(50, np.uint8), device._block, 60, 1, False)
     with pytest.raises(ValueError, match="read-only"):
-        core.native.submit(port, object(), 1, np.frombuffer(b"x" * 50, np.uint8), device._block, 0, 1)
+        core.native.submit(port, object(), 1, np.frombuffer(b"x" * 50, np.uint8), device._block, 0, 1, False)

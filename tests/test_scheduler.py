@@ -87,6 +87,7 @@ async def test_strided_layout_larger_than_a_chunk(xfer: Scheduler) -> None:
 
 
 async def test_pinned_memory_goes_direct(xfer: Scheduler) -> None:
+    pageable = sim.counters().pageable_copies
     source = xfer.empty_pinned((3, MIB), np.uint8)
     source[:] = pattern(3 * MIB).reshape(3, MIB)
     target = xfer.empty_pinned((3, MIB), np.uint8)
@@ -97,7 +98,7 @@ async def test_pinned_memory_goes_direct(xfer: Scheduler) -> None:
     stats = xfer.stats()
     assert (stats.h2d.direct, stats.h2d.staged) == (1, 0)
     assert (stats.d2h.direct, stats.d2h.staged) == (1, 0)
-    assert sim.counters().pageable_copies == 0
+    assert sim.counters().pageable_copies == pageable
 
 
 async def test_pageable_memory_never_reaches_the_asynchronous_copy(xfer: Scheduler) -> None:
@@ -237,7 +238,7 @@ async def test_transfers_on_one_array_keep_their_order(xfer: Scheduler) -> None:
         async with anyio.create_task_group() as tasks:
             for source in sources:
                 # a writer behind a held one is not captured before it may start: submit without waiting
-                transfers.append(xfer._start_upload(source, device))
+                transfers.append(await xfer._start_upload(source, device))
                 reads.append(await xfer.submit_to_host(device))
             tasks.cancel_scope.cancel()
     for source, transfer, read in zip(sources, transfers, reads, strict=True):
@@ -252,7 +253,7 @@ async def test_transfers_on_the_same_host_memory_keep_their_order(xfer: Schedule
     with held("d2h"):
         one = await xfer.submit_to_host(first, out=host)
         two = await xfer.submit_to_host(small, out=host[2 * MIB : 2 * MIB + 1000])
-        up = xfer._start_upload(host, second)  # not captured before the two have landed
+        up = await xfer._start_upload(host, second)  # not captured before the two have landed
         assert not up.captured
     await two
     assert one.done
@@ -345,9 +346,9 @@ async def test_batch_error_keeps_the_others(xfer: Scheduler) -> None:
     sim.fail_copy(507001, device=0, direction="h2d", nth=3)
     with pytest.raises(npu_xfer.BatchError) as caught:
         await xfer.to_device_many(arrays)
-    assert list(caught.value.errors) == [2]
-    assert caught.value.results[2] is None
-    for place in (0, 1, 3, 4):
+    (failed,) = caught.value.errors  # which of them was the third to start is up to the streams
+    assert caught.value.results[failed] is None
+    for place in {0, 1, 2, 3, 4} - {failed}:
         device: Any = caught.value.results[place]
         assert np.array_equal(await xfer.to_host(device), arrays[place])
 

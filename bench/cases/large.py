@@ -15,7 +15,7 @@ from bench._measure import Ground, text_of
 from bench.cases import case
 from bench.cases._arrays import CHECKED, Arrays, checked, pattern
 from npu_xfer import Scheduler
-from npu_xfer._settings import GIB, KIB, MIB
+from npu_xfer._settings import GIB, KIB, MIB, default_stagers
 
 if TYPE_CHECKING:
     from bench._measure import Contender, Context
@@ -66,7 +66,7 @@ async def pageable(ctx: Context) -> None:
     budget = ctx.pick(tiny=32 * MIB, quick=512 * MIB, full=4 * GIB)
     async with Scheduler() as xfer:
         settings = xfer._settings
-        n_threads = getattr(settings, "n_stagers", 1) or 1
+        n_threads = settings.n_stagers or default_stagers()
         slabs = Ground().pinned(SLAB_NBYTES * n_threads) if bare is not None else 0
         for nbytes in sizes:
             n = max(1, budget // nbytes)

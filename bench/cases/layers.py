@@ -97,7 +97,7 @@ def _arguments(engine: Any, source: Any, target: Any) -> tuple[Any, ...]:
     """What the native submit takes after port and handle; other versions, measured too, took less or more."""
     priority = getattr(npu_xfer, "Priority", None)
     common = (0, source, target._block, target._offset)
-    tails = [()] if priority is None else [(priority.NORMAL,), (priority.NORMAL, None), ()]
+    tails = [()] if priority is None else [(priority.NORMAL, False), (priority.NORMAL,), ()]
     port, news = _native.Port(), []  # type: ignore[var-annotated]  # of what reap fills in
     for tail in tails:
         try:

@@ -198,6 +198,7 @@ int npux_engine_open(const struct npux_engine_opts *opts, struct npux_engine **o
         return npux_fail(err, -ENOMEM, "calloc", "no host memory for the engine");
     e->opts = *opts;
     npux_sched_init(&e->sched, opts->n_lanes, opts->chunk_nbytes, opts->spin_ns);
+    e->sched.plan.forced = opts->pageable;
     e->lanes = calloc(2 * (size_t)opts->n_lanes, sizeof(*e->lanes));
     rc = e->lanes == NULL ? npux_fail(err, -ENOMEM, "calloc", "no host memory for the engine") : 0;
     if (rc == 0 && (rc = npux_control_start(&e->control)) != 0)
@@ -216,6 +217,22 @@ int npux_engine_open(const struct npux_engine_opts *opts, struct npux_engine **o
     }
     *out = e;
     return 0;
+}
+
+void npux_engine_wait_room(struct npux_engine *e, uint64_t timeout_ns)
+{
+    struct npux_sched *s = &e->sched;
+    struct timespec deadline = npux_timespec(npux_now_ns() + timeout_ns);
+    uint64_t before;
+
+    pthread_mutex_lock(&s->mu);
+    before = s->n_pending;
+    s->n_room_waiters++;
+    while (s->n_pending != 0 && s->n_pending >= before && !atomic_load(&e->closing))
+        if (pthread_cond_timedwait(&s->room_cv, &s->mu, &deadline) == ETIMEDOUT)
+            break;
+    s->n_room_waiters--;
+    pthread_mutex_unlock(&s->mu);
 }
 
 uint64_t npux_engine_pending(struct npux_engine *e)
@@ -261,6 +278,7 @@ static bool drain(struct npux_engine *e, uint64_t timeout_ns)
 
     pthread_mutex_lock(&s->mu);
     atomic_store(&e->closing, true);
+    pthread_cond_broadcast(&s->room_cv);
     pthread_mutex_unlock(&s->mu);
     npux_engine_flush(e); /* the loop that should do it may be gone; nothing is deferred any more */
     pthread_mutex_lock(&s->mu);

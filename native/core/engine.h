@@ -23,6 +23,9 @@ struct npux_engine_opts {
     size_t result_nbytes;  /* of idle result memory kept for reuse */
     size_t inline_nbytes;  /* up to this, submit itself fills the staging memory */
     unsigned n_lanes;      /* per direction */
+    enum npux_pageable pageable;
+    uint64_t window_ops;    /* most transfers accepted and not done; 0: no limit */
+    uint64_t window_nbytes; /* most bytes in them; one request that is larger goes alone; 0: no limit */
     unsigned n_stagers; /* threads that copy between pageable and staging memory, both directions together */
     uint64_t spin_ns;   /* how long a lane that has run dry looks for work before it sleeps; 0: not at all */
 };
@@ -74,7 +77,7 @@ int npux_engine_open(const struct npux_engine_opts *opts, struct npux_engine **e
 
 /* Takes the request, whose ops have host, direction, and device (or NULL for new memory, H2D only) filled.
  * On success *captured says whether every source is free again; if not, a CAPTURED note follows. On failure
- * nothing was started and the request still belongs to the caller. */
+ * nothing was started and the request still belongs to the caller: -EAGAIN when the window is full. */
 int npux_engine_submit(struct npux_engine *e, struct npux_request *request, bool *captured,
                        struct npux_err *err);
 
@@ -85,6 +88,8 @@ int npux_engine_get_pinned(struct npux_engine *e, size_t nbytes, struct npux_blo
 int npux_engine_get_result(struct npux_engine *e, size_t nbytes, struct npux_block **block,
                            struct npux_err *err);
 
+/* Sleeps until there are fewer transfers than now, until close, or for timeout_ns. */
+void npux_engine_wait_room(struct npux_engine *e, uint64_t timeout_ns);
 uint64_t npux_engine_pending(struct npux_engine *e);
 /* Counters and memory now; after close, as they were when the last transfer had ended. */
 void npux_engine_stats(struct npux_engine *e, struct npux_engine_stats *out);
@@ -132,6 +137,8 @@ void npux_engine_unpack(struct npux_engine *e, struct npux_op *leader);
 void npux_engine_start_op(struct npux_engine *e, struct npux_op *op, struct npux_ringer *ringer);
 /* The turn of a loop is over: what was deferred in it starts. */
 void npux_engine_flush(struct npux_engine *e);
+/* How many bytes a chunk of the op has at most. */
+size_t npux_engine_chunk_nbytes(const struct npux_engine *e, const struct npux_op *op);
 /* Cuts the whole op into chunks without staging memory and makes them ready. */
 void npux_engine_plan(struct npux_engine *e, struct npux_op *op, struct npux_ringer *ringer);
 /* Keeps close out of the arenas while the caller is in them, until it leaves. -ESHUTDOWN once close has

@@ -193,6 +193,30 @@ static void settle_batch_failed(struct npux_lane *lane, struct npux_chunk *batch
     }
 }
 
+/* The runtime's own copy of pageable memory; what it returns is the proof. */
+static void copy_sync(struct npux_lane *lane, struct npux_chunk *chunk, struct npux_ringer *ringer)
+{
+    struct npux_engine *e = lane->engine;
+    char *device = npux_op_device_address(chunk->op) + chunk->offset;
+    char *host = chunk->op->host.base + chunk->offset;
+    struct npux_err err;
+    int code;
+
+    if (lane->direction == NPUX_H2D)
+        code = e->acl->aclrtMemcpy(device, chunk->nbytes, host, chunk->nbytes, ACL_MEMCPY_HOST_TO_DEVICE);
+    else
+        code = e->acl->aclrtMemcpy(host, chunk->nbytes, device, chunk->nbytes, ACL_MEMCPY_DEVICE_TO_HOST);
+    count_copies(lane, 1, 0);
+    if (code == ACL_SUCCESS) {
+        npux_engine_retire_chunk(e, chunk, ringer);
+        return;
+    }
+    npux_runtime_fail(e->acl, &err, code, "aclrtMemcpy");
+    if (device_is_lost(code))
+        npux_engine_die(e, &err, ringer);
+    settle_failed(lane, chunk, &err, ringer);
+}
+
 enum issued { ISSUED, SETTLED, NOT_NOW };
 
 /* Issues one chunk; or settles it at once, after which it may be gone; or finds no staging memory for it. A
@@ -215,6 +239,10 @@ static enum issued issue(struct npux_lane *lane, struct npux_chunk *chunk, bool 
     else if (lane->direction == NPUX_D2H && chunk->op->path == NPUX_STAGED && chunk->stage == NULL &&
              !stage_for_d2h(lane, chunk, holding, &err))
         return NOT_NOW;
+    if (err.status == 0 && chunk->op->path == NPUX_SYNC) {
+        copy_sync(lane, chunk, ringer);
+        return SETTLED;
+    }
     if (err.status == 0) {
         copy_async(lane, chunk);
         if (chunk->issued)

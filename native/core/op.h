@@ -28,7 +28,8 @@
 enum npux_direction { NPUX_H2D = 0, NPUX_D2H = 1, NPUX_N_DIRECTIONS = 2 };
 /* Which of two that could go now goes first. ACL's own stream priority does nothing, so this is ours. */
 enum npux_priority { NPUX_LATENCY = 0, NPUX_NORMAL = 1, NPUX_BULK = 2, NPUX_N_PRIORITIES = 3 };
-enum npux_path { NPUX_DIRECT = 0, NPUX_STAGED = 1, NPUX_NOTHING = 2, NPUX_N_PATHS = 3 };
+/* SYNC: a lane copies pageable memory with the runtime's synchronous call, see plan.h. */
+enum npux_path { NPUX_DIRECT = 0, NPUX_STAGED = 1, NPUX_NOTHING = 2, NPUX_SYNC = 3, NPUX_N_PATHS = 4 };
 
 struct npux_chunk {
     struct npux_chunk *next;
@@ -71,6 +72,8 @@ struct npux_op {
     bool captured;            /* the source is no longer needed */
     size_t planned;           /* bytes handed to chunks so far (stagers; sched->mu) */
     atomic_size_t n_unfilled; /* bytes that are not in staging memory yet */
+    uint64_t alone_ns;  /* when it was submitted, if its direction was idle then and it is to be measured */
+    uint64_t n_earlier; /* transfers of its direction before it (sched->mu) */
     atomic_uint n_chunks_left;
     struct npux_chunk chunk0;
 };
@@ -82,6 +85,7 @@ struct npux_request {
     struct npux_note done_note;
     atomic_uint n_uncaptured; /* ops whose source is still needed, plus one held by submit */
     atomic_uint n_ops_left;
+    bool awaits_end;  /* set before submit: nobody asks when the source is captured, so it may be borrowed */
     uint8_t priority; /* set before submit; NORMAL from the start */
     bool abandoned;   /* DONE was sent although a copy may still run: never freed, see npux_engine_close */
     uint32_t n_ops;

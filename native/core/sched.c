@@ -29,9 +29,9 @@ void npux_sched_init(struct npux_sched *s, unsigned n_lanes, size_t chunk_nbytes
     npux_cond_init(&s->ready[NPUX_D2H].cv);
     npux_cond_init(&s->stager_cv);
     npux_cond_init(&s->drained_cv);
+    npux_cond_init(&s->room_cv);
     s->n_lanes = n_lanes;
     s->batch_nbytes = chunk_nbytes < MIN_BATCH_NBYTES ? MIN_BATCH_NBYTES : chunk_nbytes;
-    s->window_nbytes = 2 * s->batch_nbytes;
     s->spin_ns = spin_ns;
     atomic_compare_exchange_strong(&spinners_left, &unset, default_spinners());
     npux_order_init(&s->order);
@@ -44,6 +44,7 @@ void npux_sched_destroy(struct npux_sched *s)
     pthread_cond_destroy(&s->ready[NPUX_D2H].cv);
     pthread_cond_destroy(&s->stager_cv);
     pthread_cond_destroy(&s->drained_cv);
+    pthread_cond_destroy(&s->room_cv);
 }
 
 /* The priority to be served, of those whose bit is set in `waiting` and in `allowed`; counts who was passed
@@ -186,13 +187,25 @@ static void append(struct npux_chunk_queue *q, struct npux_chunk *chunk)
     q->n++;
 }
 
+/* What may be on the streams of a direction, and what one lane takes, of this priority. BULK is cut to half
+ * chunks, so that LATENCY waits less for it and two lanes still keep the link busy. */
+static size_t window_of(const struct npux_sched *s, int priority)
+{
+    return priority == NPUX_BULK ? s->batch_nbytes / 2 * 3 : 2 * s->batch_nbytes;
+}
+
+static size_t batch_of(const struct npux_sched *s, int priority)
+{
+    return priority == NPUX_BULK ? s->batch_nbytes / 2 : s->batch_nbytes;
+}
+
 /* A batch that is not LATENCY may start: a lane stays free for LATENCY, and the window has room. */
-static bool may_start_low(const struct npux_sched *s, const struct npux_ready *r,
+static bool may_start_low(const struct npux_sched *s, const struct npux_ready *r, int priority,
                           const struct npux_chunk *chunk)
 {
     if (s->n_lanes > 2 && r->n_low >= s->n_lanes - 1)
         return false;
-    return r->n_low == 0 || r->low_nbytes + chunk->copy_nbytes <= s->window_nbytes;
+    return r->n_low == 0 || r->low_nbytes + chunk->copy_nbytes <= window_of(s, priority);
 }
 
 /* Bits of the priorities that have something which may start now. */
@@ -202,7 +215,7 @@ static unsigned startable(const struct npux_sched *s, const struct npux_ready *r
 
     for (int p = 0; p < NPUX_N_PRIORITIES; p++) {
         const struct npux_chunk *head = r->queues[p].head;
-        if (head != NULL && (s->stop || p == NPUX_LATENCY || may_start_low(s, r, head)))
+        if (head != NULL && (s->stop || p == NPUX_LATENCY || may_start_low(s, r, p, head)))
             bits |= 1u << p;
     }
     return bits;
@@ -349,13 +362,13 @@ static unsigned wait_for_work(struct npux_sched *s, enum npux_direction directio
 }
 
 /* A lane's share: equal parts of what is ready, but at least what pays and at most a batch. */
-static size_t share_of(const struct npux_sched *s, const struct npux_chunk_queue *q)
+static size_t share_of(const struct npux_sched *s, const struct npux_chunk_queue *q, size_t most)
 {
     size_t share = q->nbytes / (s->n_lanes > 2 ? s->n_lanes - 1 : s->n_lanes);
 
     if (share < MIN_BATCH_NBYTES)
         return MIN_BATCH_NBYTES;
-    return share > s->batch_nbytes ? s->batch_nbytes : share;
+    return share > most ? most : share;
 }
 
 /* Takes a batch from the front of a queue (mu held); those with more chunks go to its end with the next one.
@@ -404,10 +417,10 @@ struct npux_chunk *npux_sched_take_ready(struct npux_sched *s, enum npux_directi
     }
     p = pick(waiting, bits, passed);
     if (p >= 0) {
-        size_t share = share_of(s, &r->queues[p]);
+        size_t share = share_of(s, &r->queues[p], batch_of(s, p));
         batch->is_low = p != NPUX_LATENCY;
-        if (batch->is_low && r->n_low > 0 && share > s->window_nbytes - r->low_nbytes)
-            share = s->window_nbytes - r->low_nbytes;
+        if (batch->is_low && r->n_low > 0 && share > window_of(s, p) - r->low_nbytes)
+            share = window_of(s, p) - r->low_nbytes;
         chunks = take_batch(&r->queues[p], share, &batch->nbytes);
         if (batch->is_low) {
             r->n_low++;

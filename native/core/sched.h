@@ -2,7 +2,7 @@
  *
  * Priorities: a queue each. The first that has something is served, but one that was passed over AGEING times
  * in a row is served next, so none starves. One lane of each direction is kept for LATENCY, and what the
- * others have on their streams at a time is bounded by window_nbytes: a LATENCY transfer waits for at most
+ * others have on their streams at a time is bounded, to two chunks: a LATENCY transfer waits for at most
  * that. Within a priority, a transfer of several chunks has one in the queue at a time; its next goes to the
  * end of it, so large transfers take turns and do not hold up small ones.
  *
@@ -20,6 +20,7 @@
 
 #include "core/op.h"
 #include "core/order.h"
+#include "core/plan.h"
 #include "core/turn.h"
 
 struct npux_chunk_queue {
@@ -66,6 +67,8 @@ struct npux_sched {
     pthread_cond_t drained_cv; /* n_pending became 0 */
     struct npux_ready ready[NPUX_N_DIRECTIONS];
     struct npux_turn turn;
+    struct npux_plan plan;
+    uint64_t n_submitted[NPUX_N_DIRECTIONS];
     struct npux_order order;
     struct npux_op_queue stager[NPUX_N_PRIORITIES];
     struct npux_chunk *drains, *drains_tail; /* linked by next */
@@ -73,9 +76,11 @@ struct npux_sched {
     struct npux_request *live;               /* requests without DONE */
     unsigned n_lanes;                        /* per direction */
     size_t batch_nbytes;                     /* most that a lane takes at a time; a larger chunk goes alone */
-    size_t window_nbytes;                    /* see above */
     uint64_t spin_ns; /* how long a lane that has run dry looks for work before it sleeps */
     uint64_t n_pending;
+    uint64_t pending_nbytes; /* of these */
+    pthread_cond_t room_cv;  /* room came back in a full window */
+    unsigned n_room_waiters;
     bool stop; /* threads leave as soon as their queue is empty */
     struct npux_counters counters;
 };

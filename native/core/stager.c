@@ -2,6 +2,8 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "base/join.h"
 #include "core/pack.h"
@@ -32,14 +34,14 @@ static int get_stage(struct npux_engine *e, size_t nbytes, struct npux_block **s
 /* Cuts the next chunk off. If more is left, the op goes back to its queue at once, for the other stagers. */
 static bool cut(struct npux_engine *e, struct npux_op *op, size_t *offset, size_t *nbytes)
 {
-    size_t left;
+    size_t left, most = npux_engine_chunk_nbytes(e, op);
     bool is_last;
 
     pthread_mutex_lock(&e->sched.mu);
     *offset = op->planned;
     left = op->host.nbytes - op->planned;
-    is_last = left <= e->opts.chunk_nbytes;
-    *nbytes = is_last ? left : e->opts.chunk_nbytes;
+    is_last = left <= most;
+    *nbytes = is_last ? left : most;
     op->planned += *nbytes;
     atomic_fetch_add_explicit(&op->n_chunks_left, 1, memory_order_relaxed);
     if (!is_last)
@@ -135,7 +137,7 @@ static void step(struct npux_engine *e, struct npux_op *op, struct npux_ringer *
         give_up(e, op, &err, ringer);
         return;
     }
-    if (op->path == NPUX_DIRECT)
+    if (op->path != NPUX_STAGED)
         npux_engine_plan(e, op, ringer);
     else
         stage_chunk(e, op, ringer);
@@ -156,6 +158,15 @@ static bool do_work(struct npux_engine *e, const struct npux_staging *work, stru
     return true;
 }
 
+enum { STAGER_NICE = 5 };
+
+/* Copying is not urgent to the microsecond, and the loop's thread is: where they share a core, it goes first.
+ */
+static void step_back(void)
+{
+    setpriority(PRIO_PROCESS, (id_t)gettid(), STAGER_NICE);
+}
+
 static void *stager_main(void *argument)
 {
     struct npux_engine *e = argument;
@@ -164,6 +175,7 @@ static void *stager_main(void *argument)
     bool more;
     int code = e->acl->aclrtSetCurrentContext(e->context);
 
+    step_back();
     if (code != ACL_SUCCESS) {
         struct npux_err err;
         npux_runtime_fail(e->acl, &err, code, "aclrtSetCurrentContext");

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "core/engine.h"
 #include "core/pack.h"
 
@@ -211,7 +212,8 @@ static void start_one(struct npux_engine *e, struct npux_op *op, const struct pl
         npux_engine_start_op(e, op, ringer);
         return;
     }
-    npux_engine_captured(op, ringer);
+    if (op->direction == NPUX_D2H || op->path != NPUX_SYNC)
+        npux_engine_captured(op, ringer);
     push_chunks(e, chunk, place->quiet);
 }
 
@@ -255,20 +257,58 @@ static void start_many(struct npux_engine *e, struct npux_request *request, stru
         push_chunks(e, ready[d], false);
 }
 
+/* The window has no room for the request. An empty one takes anything, or a large request would wait for
+ * ever. */
+static bool is_window_full(const struct npux_engine *e, const struct npux_request *request, uint64_t nbytes)
+{
+    const struct npux_sched *s = &e->sched;
+
+    if (s->n_pending == 0)
+        return false;
+    return (e->opts.window_ops != 0 && s->n_pending + request->n_ops > e->opts.window_ops) ||
+           (e->opts.window_nbytes != 0 && s->pending_nbytes + nbytes > e->opts.window_nbytes);
+}
+
+/* A transfer whose end somebody waits for may be copied synchronously, unless it goes with others. */
+static void choose_path_locked(struct npux_sched *s, struct npux_op *op, const struct place *place)
+{
+    enum npux_direction d = (enum npux_direction)op->direction;
+    bool alone = npux_sched_is_idle_locked(s, d);
+
+    if (op->request->n_ops != 1 || !op->starts_now || op->path != NPUX_STAGED || op->host.nd != NULL ||
+        place->pack != NULL || place->wants_spare || (d == NPUX_H2D && !op->request->awaits_end))
+        return;
+    if (npux_plan_choose_sync(&s->plan, d, op->host.nbytes, alone))
+        op->path = NPUX_SYNC;
+    if (alone) {
+        op->alone_ns = npux_now_ns();
+        op->n_earlier = s->n_submitted[d] - 1;
+    }
+}
+
 /* Enters the request into the books. */
 static int admit(struct npux_engine *e, struct npux_request *request, struct place *place,
                  struct npux_err *err)
 {
+    uint64_t nbytes = 0;
     int rc;
 
+    for (uint32_t i = 0; i < request->n_ops; i++)
+        nbytes += request->ops[i].host.nbytes;
     pthread_mutex_lock(&e->sched.mu);
     rc = refuse_locked(e, err);
+    if (rc == 0 && is_window_full(e, request, nbytes))
+        rc = npux_fail(err, -EAGAIN, "submit", "the window is full");
     if (rc == 0) {
+        e->sched.pending_nbytes += nbytes;
         e->sched.n_pending += request->n_ops;
         npux_sched_live_add_locked(&e->sched, request);
         for (uint32_t i = 0; i < request->n_ops; i++)
             request->ops[i].starts_now = npux_order_admit_locked(&e->sched.order, &request->ops[i]);
+        for (uint32_t i = 0; i < request->n_ops; i++)
+            e->sched.n_submitted[request->ops[i].direction]++;
         find_place_locked(e, &request->ops[0], place);
+        choose_path_locked(&e->sched, &request->ops[0], place);
     }
     pthread_mutex_unlock(&e->sched.mu);
     return rc;

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "core/engine.h"
 
 void npux_ringer_flush(struct npux_ringer *ringer)
@@ -61,7 +62,7 @@ void npux_engine_captured(struct npux_op *op, struct npux_ringer *ringer)
     if (op->captured)
         return;
     op->captured = true;
-    if (npux_request_uncount_capture(request))
+    if (npux_request_uncount_capture(request) && !request->awaits_end)
         notify(ringer, request->port, &request->captured_note);
 }
 
@@ -98,6 +99,14 @@ static void start_ops(struct npux_engine *e, struct npux_op *ops, struct npux_ri
     ringer->starting = false;
 }
 
+/* What an op took that had its direction to itself goes into the plan. */
+static void measure_locked(struct npux_sched *s, const struct npux_op *op)
+{
+    if (op->alone_ns != 0 && !atomic_load(&op->failed) && s->n_submitted[op->direction] == op->n_earlier + 1)
+        npux_plan_note(&s->plan, op->direction, op->host.nbytes, op->path == NPUX_SYNC,
+                       npux_now_ns() - op->alone_ns);
+}
+
 /* Ends a list of ops, linked by next, under one lock. */
 static void finish_ops(struct npux_engine *e, struct npux_op *ops, struct npux_ringer *ringer)
 {
@@ -117,6 +126,8 @@ static void finish_ops(struct npux_engine *e, struct npux_op *ops, struct npux_r
             counters->transfers[op->direction][op->path]++;
             counters->nbytes[op->direction][op->path] += op->host.nbytes;
         }
+        measure_locked(&e->sched, op);
+        e->sched.pending_nbytes -= op->host.nbytes;
         *started_end = npux_order_release_locked(&e->sched.order, op);
         while (*started_end != NULL)
             started_end = &(*started_end)->next;
@@ -129,6 +140,8 @@ static void finish_ops(struct npux_engine *e, struct npux_op *ops, struct npux_r
             pthread_cond_broadcast(&e->sched.drained_cv);
     }
     *told_end = NULL;
+    if (e->sched.n_room_waiters != 0)
+        pthread_cond_broadcast(&e->sched.room_cv);
     pthread_mutex_unlock(&e->sched.mu);
     while (told != NULL) {
         struct npux_request *request = told->request;
@@ -194,9 +207,16 @@ static void push_ready(struct npux_engine *e, struct npux_op *op, struct npux_ch
     pthread_mutex_unlock(&e->sched.mu);
 }
 
+size_t npux_engine_chunk_nbytes(const struct npux_engine *e, const struct npux_op *op)
+{
+    size_t nbytes = e->opts.chunk_nbytes; /* so that others get a turn; BULK gives way sooner, see sched.c */
+
+    return op->request->priority == NPUX_BULK && nbytes > 1 ? nbytes / 2 : nbytes;
+}
+
 void npux_engine_plan(struct npux_engine *e, struct npux_op *op, struct npux_ringer *ringer)
 {
-    size_t step = e->opts.chunk_nbytes; /* so that others get a turn */
+    size_t step = npux_engine_chunk_nbytes(e, op);
     struct npux_chunk *first = NULL, **end = &first;
     struct npux_err err;
 
@@ -212,7 +232,8 @@ void npux_engine_plan(struct npux_engine *e, struct npux_op *op, struct npux_rin
         *end = chunk;
         end = &chunk->following;
     }
-    npux_engine_captured(op, ringer); /* the host memory is the destination, or borrowed */
+    if (op->direction == NPUX_D2H || op->path == NPUX_DIRECT) /* a destination, or borrowed for all to know */
+        npux_engine_captured(op, ringer);
     push_ready(e, op, first);
     npux_engine_retire(e, op, ringer);
 }

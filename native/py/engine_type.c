@@ -69,21 +69,25 @@ static bool acl_stayed_in_parent(int device)
 
 static PyObject *engine_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"library",       "device",  "staging_nbytes", "chunk_nbytes", "inline_nbytes",
-                            "result_nbytes", "n_lanes", "n_stagers",      "spin_ns",      NULL};
+    static char *names[] = {
+        "library", "device",    "staging_nbytes", "chunk_nbytes", "inline_nbytes", "result_nbytes",
+        "n_lanes", "n_stagers", "spin_ns",        "pageable",     "window_ops",    "window_nbytes",
+        NULL};
     allocfunc alloc = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
     struct npux_engine_opts opts = {0};
     struct npux_err err = {0};
     struct engine_object *self;
     Py_ssize_t staging, chunk, small, result;
-    long long spin_ns;
-    int lanes, stagers, rc;
+    long long spin_ns, window_ops, window_nbytes;
+    int lanes, stagers, pageable, rc;
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "sinnnniiL", names, &opts.library, &opts.device, &staging,
-                                     &chunk, &small, &result, &lanes, &stagers, &spin_ns))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "sinnnniiLiLL", names, &opts.library, &opts.device,
+                                     &staging, &chunk, &small, &result, &lanes, &stagers, &spin_ns, &pageable,
+                                     &window_ops, &window_nbytes))
         return NULL;
     if (staging < 1 || chunk < 1 || chunk > staging || small < 0 || result < 0 || lanes < 1 || lanes > 32 ||
-        stagers < 1 || stagers > 64 || spin_ns < 0) {
+        stagers < 1 || stagers > 64 || spin_ns < 0 || pageable < 0 || pageable >= NPUX_N_PAGEABLE ||
+        window_ops < 0 || window_nbytes < 0) {
         PyErr_SetString(PyExc_ValueError, "want 1 <= chunk_nbytes <= staging_nbytes, 1 <= n_lanes <= 32 and "
                                           "1 <= n_stagers <= 64");
         return NULL;
@@ -96,6 +100,9 @@ static PyObject *engine_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     opts.result_nbytes = (size_t)result;
     opts.n_lanes = (unsigned)lanes;
     opts.n_stagers = (unsigned)stagers;
+    opts.window_ops = (uint64_t)window_ops;
+    opts.window_nbytes = (uint64_t)window_nbytes;
+    opts.pageable = (enum npux_pageable)pageable;
     opts.spin_ns = (uint64_t)spin_ns;
     self = (struct engine_object *)alloc(type, 0);
     if (self == NULL)
@@ -239,8 +246,9 @@ static PyObject *engine_submit(PyObject *object, PyObject *const *args, Py_ssize
 
     if (e == NULL)
         return NULL;
-    if (n_args != 7) {
-        PyErr_SetString(PyExc_TypeError, "submit(port, handle, direction, array, block, offset, priority)");
+    if (n_args != 8) {
+        PyErr_SetString(PyExc_TypeError,
+                        "submit(port, handle, direction, array, block, offset, priority, awaits_end)");
         return NULL;
     }
     direction = PyLong_AsLong(args[2]);
@@ -251,12 +259,32 @@ static PyObject *engine_submit(PyObject *object, PyObject *const *args, Py_ssize
     request = request_new(object, args[0], args[1], 1, priority);
     if (request == NULL)
         return NULL;
+    request->awaits_end = args[7] == Py_True;
     if (fill_op(request->user, &request->ops[0], 0, direction == NPUX_D2H ? NPUX_D2H : NPUX_H2D, args[3],
                 args[4], offset) < 0) {
         request_discard(request);
         return NULL;
     }
     return request_submit(e, request);
+}
+
+/* An item of submit_many: an array, which goes to new memory, or (array, block, offset). */
+static int item_parse(PyObject *item, PyObject **array, PyObject **block, Py_ssize_t *offset)
+{
+    if (!PyTuple_Check(item)) {
+        *array = item;
+        *block = Py_None;
+        *offset = 0;
+        return 0;
+    }
+    if (PyTuple_Size(item) != 3) {
+        PyErr_SetString(PyExc_TypeError, "an item is an array or a tuple (array, block, offset)");
+        return -1;
+    }
+    *array = PyTuple_GetItem(item, 0);
+    *block = PyTuple_GetItem(item, 1);
+    *offset = PyLong_AsSsize_t(PyTuple_GetItem(item, 2));
+    return *offset == -1 && PyErr_Occurred() ? -1 : 0;
 }
 
 static PyObject *engine_submit_many(PyObject *object, PyObject *args)
@@ -276,11 +304,7 @@ static PyObject *engine_submit_many(PyObject *object, PyObject *args)
         PyObject *array, *block;
         Py_ssize_t offset;
         PyObject *item = PyList_GetItem(items, (Py_ssize_t)i);
-        if (item != NULL && !PyTuple_Check(item)) {
-            PyErr_SetString(PyExc_TypeError, "an item is a tuple (array, block, offset)");
-            item = NULL;
-        }
-        if (item == NULL || !PyArg_ParseTuple(item, "OOn", &array, &block, &offset) ||
+        if (item == NULL || item_parse(item, &array, &block, &offset) < 0 ||
             fill_op(request->user, &request->ops[i], i, direction == NPUX_D2H ? NPUX_D2H : NPUX_H2D, array,
                     block, offset) < 0) {
             request_discard(request);
@@ -322,6 +346,25 @@ static PyObject *engine_result(PyObject *object, PyObject *argument)
     return host_block(object, argument, npux_engine_get_result);
 }
 
+static PyObject *engine_wait_room(PyObject *object, PyObject *argument)
+{
+    struct npux_engine *e = engine_get(object);
+    double timeout_s = PyFloat_AsDouble(argument);
+
+    if (e == NULL || (timeout_s == -1.0 && PyErr_Occurred()))
+        return NULL;
+    if (!(timeout_s >= 0 && timeout_s < 1e6)) {
+        PyErr_SetString(PyExc_ValueError, "wait_room(timeout_s): seconds, 0 to 1e6");
+        return NULL;
+    }
+    Py_INCREF(object);
+    Py_BEGIN_ALLOW_THREADS npux_engine_wait_room(e, (uint64_t)(timeout_s * 1e9));
+    Py_END_ALLOW_THREADS Py_DECREF(object);
+    if (PyErr_CheckSignals() < 0)
+        return NULL;
+    Py_RETURN_NONE;
+}
+
 static PyObject *engine_close(PyObject *object, PyObject *argument)
 {
     struct engine_object *self = (struct engine_object *)object;
@@ -354,8 +397,10 @@ static int add_arena(PyObject *dict, const char *name, const struct npux_arena_s
 static int add_direction(PyObject *dict, const char *name, const struct npux_counters *c, int d)
 {
     PyObject *value = Py_BuildValue(
-        "{sKsKsKsKsKsKsKsK}", "direct_transfers", (unsigned long long)c->transfers[d][NPUX_DIRECT],
-        "direct_nbytes", (unsigned long long)c->nbytes[d][NPUX_DIRECT], "staged_transfers",
+        "{sKsKsKsKsKsKsKsKsKsK}", "sync_transfers", (unsigned long long)c->transfers[d][NPUX_SYNC],
+        "sync_nbytes", (unsigned long long)c->nbytes[d][NPUX_SYNC], "direct_transfers",
+        (unsigned long long)c->transfers[d][NPUX_DIRECT], "direct_nbytes",
+        (unsigned long long)c->nbytes[d][NPUX_DIRECT], "staged_transfers",
         (unsigned long long)c->transfers[d][NPUX_STAGED], "staged_nbytes",
         (unsigned long long)c->nbytes[d][NPUX_STAGED], "empty_transfers",
         (unsigned long long)c->transfers[d][NPUX_NOTHING], "failed", (unsigned long long)c->failed[d],
@@ -410,11 +455,13 @@ static PyObject *engine_faults_known(PyObject *object, void *closure)
 
 static PyMethodDef methods[] = {
     {"submit", (PyCFunction)(void (*)(void))engine_submit, METH_FASTCALL,
-     "submit(port, handle, direction, array, block, offset, priority) -> bool\n\n"
+     "submit(port, handle, direction, array, block, offset, priority, awaits_end) -> bool\n\n"
      "One transfer: direction 0 to the device, 1 to the host. True when the source is captured."},
     {"submit_many", engine_submit_many, METH_VARARGS,
-     "submit_many(port, handle, direction, [(array, block, offset), ...], priority) -> bool\n\n"
+     "submit_many(port, handle, direction, [array or (array, block, offset), ...], priority) -> bool\n\n"
      "Several transfers as one request with one completion."},
+    {"wait_room", engine_wait_room, METH_O,
+     "wait_room(timeout_s)\n\nSleeps until there are fewer transfers than now, or close begins."},
     {"pinned", engine_pinned, METH_O, "pinned(nbytes) -> Block\n\nPage-locked host memory."},
     {"result", engine_result, METH_O, "result(nbytes) -> Block\n\nOrdinary host memory for a result."},
     {"stats", engine_stats, METH_NOARGS, "stats() -> dict\n\nCounters and memory, as of now."},
@@ -444,7 +491,8 @@ static PyType_Slot slots[] = {
     {Py_tp_getset, getset},
     {Py_tp_members, members},
     {Py_tp_doc, "Engine(library, device, staging_nbytes, chunk_nbytes, inline_nbytes, result_nbytes, "
-                "n_lanes, n_stagers, spin_ns)\n\nOne device with its threads and memory."},
+                "n_lanes, n_stagers, spin_ns, pageable, window_ops,\nwindow_nbytes)\n\nOne device with its "
+                "threads and memory."},
     {0, NULL},
 };
 

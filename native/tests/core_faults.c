@@ -487,6 +487,7 @@ static void check_stager_without_context(void)
     real_set_context = acl->aclrtSetCurrentContext;
     acl->aclrtSetCurrentContext = gated_set_context;
     opts.n_lanes = 2;
+    opts.n_stagers = 1;             /* another one would do the work */
     atomic_store(&n_until_gate, 5); /* four lanes come first */
     rig_open(&second, &opts);
     UNTIL(atomic_load(&gate_state) == 1);

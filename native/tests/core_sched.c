@@ -242,11 +242,11 @@ static void check_window(void)
 
     s.n_lanes = 3;
     for (size_t i = 0; i < 4; i++)
-        push(chunk_of(NPUX_BULK, 4 * MIB, i));
+        push(chunk_of(NPUX_BULK, 2 * MIB, i));
     consume(npux_sched_take_ready(&s, NPUX_H2D, &taken[0]), &n, &at);
     consume(npux_sched_take_ready(&s, NPUX_H2D, &taken[1]), &n, &at);
     CHECK_EQ(s.ready[NPUX_H2D].n_low, 2);
-    CHECK_EQ(s.ready[NPUX_H2D].low_nbytes, s.window_nbytes);
+    CHECK_EQ(s.ready[NPUX_H2D].low_nbytes, 4 * MIB);
     push(chunk(64, 4)); /* NORMAL waits as well */
     push(chunk_of(NPUX_LATENCY, 64 * KIB, 9));
     consume(npux_sched_take_ready(&s, NPUX_H2D, &taken[2]), &n, &latency_at); /* or this would take BULK */

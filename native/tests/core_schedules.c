@@ -119,6 +119,8 @@ static void transfer(struct schedule *s, enum npux_direction direction)
     p->host = h;
     p->direction = direction;
     p->job = job_new(&s->rig, 1);
+    p->job->request->priority = (uint8_t)rng_below(&s->rng, NPUX_N_PRIORITIES);
+    p->job->request->awaits_end = rng_below(&s->rng, 2) == 0;
     job_set(p->job, 0, direction, h->bytes + host_at, nbytes, b->device, device_at);
     if (direction == NPUX_H2D)
         memcpy(b->model + device_at, h->model + host_at, nbytes);
@@ -155,17 +157,67 @@ static void replace_block(struct schedule *s)
     b->device = upload(&s->rig, b->model, b->nbytes);
 }
 
+/* The same for all of them in one request, so that they share a copy. */
+static void replace_all(struct schedule *s)
+{
+    struct job *job = job_new(&s->rig, N_BLOCKS);
+
+    for (uint32_t i = 0; i < N_BLOCKS; i++) {
+        struct block *b = &s->blocks[i];
+        npux_block_unref(b->device);
+        free(b->model);
+        b->nbytes = some_nbytes(s);
+        b->model = malloc(b->nbytes);
+        scramble(s, b->model, b->nbytes);
+        job_set(job, i, NPUX_H2D, b->model, b->nbytes, NULL, 0);
+    }
+    CHECK_EQ(job_submit(&s->rig, job), 0);
+    wait_done(&s->rig, job);
+    for (int i = 0; i < N_BLOCKS; i++) {
+        CHECK_EQ(job->out[i].status, 0);
+        s->blocks[i].device = job->out[i].block;
+        npux_block_ref(s->blocks[i].device);
+    }
+    job_free(job);
+}
+
+/* And back, into memory of its own, behind whatever still writes to them. */
+static void fetch_all(struct schedule *s)
+{
+    struct job *job = job_new(&s->rig, N_BLOCKS);
+    char *got[N_BLOCKS];
+
+    for (uint32_t i = 0; i < N_BLOCKS; i++) {
+        struct block *b = &s->blocks[(i + 1) % N_BLOCKS];
+        got[i] = malloc(b->nbytes);
+        job_set(job, i, NPUX_D2H, got[i], b->nbytes, b->device, 0);
+    }
+    CHECK_EQ(job_submit(&s->rig, job), 0);
+    wait_done(&s->rig, job);
+    for (uint32_t i = 0; i < N_BLOCKS; i++) {
+        struct block *b = &s->blocks[(i + 1) % N_BLOCKS];
+        CHECK_EQ(job->out[i].status, 0);
+        CHECK(memcmp(got[i], b->model, b->nbytes) == 0);
+        free(got[i]);
+    }
+    job_free(job);
+}
+
 static void begin(struct schedule *s, uint64_t seed)
 {
     struct npux_engine_opts opts = default_opts();
 
     memset(s, 0, sizeof(*s));
     s->rng = seed;
-    opts.n_lanes = 1 + (uint32_t)rng_below(&s->rng, 3);
+    opts.n_lanes = 1 + (uint32_t)rng_below(&s->rng, 4);
+    opts.n_stagers = 1 + (uint32_t)rng_below(&s->rng, 3);
+    opts.pageable = (enum npux_pageable)rng_below(&s->rng, NPUX_N_PAGEABLE);
+    opts.spin_ns = 20000 * rng_below(&s->rng, 2);
     opts.chunk_nbytes = 32 * KIB;
     opts.staging_nbytes = 256 * KIB;
     opts.inline_nbytes = rng_below(&s->rng, 2) == 0 ? 0 : 8 * KIB;
     rig_open(&s->rig, &opts);
+    s->rig.port->has_turns = rng_below(&s->rng, 2) == 0;
     for (int i = 0; i < N_HOSTS; i++) {
         struct host *h = &s->hosts[i];
 
@@ -242,12 +294,18 @@ static void run(uint64_t seed)
     CHECK_EQ(control.set_mode(2, seed), 0);
     begin(s, seed);
     for (int step = 0; step < N_STEPS; step++)
-        switch (rng_below(&s->rng, 8)) {
+        switch (rng_below(&s->rng, 10)) {
         case 0:
             overwrite(s);
             break;
         case 1:
             replace_block(s);
+            break;
+        case 8:
+            replace_all(s);
+            break;
+        case 9:
+            fetch_all(s);
             break;
         case 2:
         case 3:

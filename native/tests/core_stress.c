@@ -92,6 +92,8 @@ static void start_up(struct worker *w, struct slot *s)
     }
     memset(s->dst, 0xdd, s->pinned_dst != NULL ? s->nbytes : room_of(s));
     s->job = job_new(&w->rig, 1);
+    s->job->request->priority = (uint8_t)rng_below(&w->rng, NPUX_N_PRIORITIES);
+    s->job->request->awaits_end = rng_below(&w->rng, 2) == 0;
     op = job_target(s->job, 0, NPUX_H2D, NULL, 0);
     describe(op, s, s->src);
     npux_host_write(&op->host, 0, s->flat, s->nbytes);
@@ -153,12 +155,12 @@ static bool is_ours(int code)
  * is always on beside these. */
 static void inject(uint64_t *rng)
 {
-    static const char *const calls[] = {"aclrtMemcpyAsync", "aclrtMalloc", "aclrtMallocHost"};
+    static const char *const calls[] = {"aclrtMemcpyAsync", "aclrtMalloc", "aclrtMallocHost", "aclrtMemcpy"};
     char rule[160];
 
     switch (rng_below(rng, 6)) {
     case 0:
-        snprintf(rule, sizeof(rule), "call name=%s code=207001 nth=%zu", calls[rng_below(rng, 3)],
+        snprintf(rule, sizeof(rule), "call name=%s code=207001 nth=%zu", calls[rng_below(rng, 4)],
                  1 + rng_below(rng, 50));
         break;
     case 1:

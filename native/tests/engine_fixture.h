@@ -325,7 +325,7 @@ static inline void note_arrived(struct rig *rig, struct npux_note *note)
         return;
     }
     CHECK(!job->done);
-    CHECK(job->captured || note->request->abandoned);
+    CHECK(job->captured || note->request->abandoned || note->request->awaits_end);
     job_take_outcomes(job);
     job->done = true;
     job->abandoned = note->request->abandoned;
