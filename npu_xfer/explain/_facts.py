@@ -9,19 +9,22 @@ import re
 
 __all__ = ["apis_in", "codes_in", "direction_of", "facts_in", "inner_codes", "locations"]
 
-_NUMBER = re.compile(r"([A-Za-z_]*)(?:[=:\[]|is|returned)\[?([123578]\d{5})(?![\d.])", re.IGNORECASE)
+_NUMBER = re.compile(r"([A-Za-z_]{0,16})(?:[=:\[]|is|returned)\[?([1235]\d{5})(?!\d|\.\d)", re.IGNORECASE)
 _NOT_CODES = ("size", "length", "cnt", "count", "pid", "tid", "_id", "line", "num", "peak", "bytes", "time")
 # No border on the left: blanks are gone, and with them the ends of words.
 _TEXT_CODE = re.compile(r"E[EHILK]\d{4}(?!\d)|ERR\d{5}(?!\d)|E39999")
 _INNER = re.compile(r"0x0?(7[0-9a-f]{6})(?![0-9a-f])|=(117[45]\d{5})(?!\d)", re.IGNORECASE)
-_API = re.compile(r"(?:aclrt|aclmdlRI|acl)[A-Z]\w*?(?=Impl|[^A-Za-z0-9]|execut)|rt[A-Z]\w*?(?=execut|:)")
+_API = re.compile(
+    r"(?<![A-Za-z])(?:[Aa]cl(?:rt|mdlRI)?[A-Z]\w{0,50}?(?=Impl|[^A-Za-z0-9]|execut)"
+    r"|rt[A-Z]\w{0,50}?(?=execut|:))"
+)
 _OLD = re.compile(r"srcloctype=(\d),?dstloctype=(\d),?kind=(\d)", re.IGNORECASE)
 _NEW = re.compile(
     r"copykind=(?:\w+\()?(\d)\)?,?srcloc=(?:\w+\()?(\d)\)?,?dstloc=(?:\w+\()?(\d)", re.IGNORECASE
 )
 _KIND = re.compile(r"memcpyfailed,kind=(\d)|cnt=\d+,kind=(\d)", re.IGNORECASE)
 _FIELDS = {
-    "nbytes": r"(?:cnt|length|(?<!_)size)=(\d+)",
+    "nbytes": r"(?<![a-z_])(?:cnt|length|size)=(\d+)(?!x)",
     "device": r"device_?(?:id)?[=\[(](?:chipid:)?(\d+)|opendevice(\d+)|setdevice(\d+)failed|device:(\d+)",
     "stream": r"stream_?id=(\d+)",
     "task": r"task_id=(\d+)",
@@ -56,7 +59,7 @@ def inner_codes(text: str) -> list[str]:
 
 def apis_in(text: str) -> list[str]:
     """Functions of ACL and of the runtime, those of ACL first."""
-    found = dict.fromkeys(match.group() for match in _API.finditer(text))
+    found = dict.fromkeys(match.group().replace("Acl", "acl", 1) for match in _API.finditer(text))
     return sorted(found, key=lambda name: not name.startswith("acl"))
 
 
