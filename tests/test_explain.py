@@ -104,6 +104,11 @@ def test_equal_incidents_are_one_counted() -> None:
     assert one.first_seen < (one.last_seen or "")
 
 
+def test_a_log_longer_than_a_group_is_one_incident() -> None:
+    (one,) = explain_bytes((OLD * 1000).encode())
+    assert one.count == 1000
+
+
 def test_processes_are_told_apart() -> None:
     other = OLD.replace("(7,", "(9,")
     mixed = "\n".join(

@@ -191,7 +191,7 @@ def _incident(group: _Group, text: str, hit: _Hit, numbers: list[int], words: li
     shown = [{"line": number, "text": raw} for number, raw in list(evidence.items())[:_MOST_EVIDENCE]]
     times = [line.time for line in group.lines if line.time]
     apis = apis_in(text)
-    key = f"{rule.name}|{group.pid}|{group.tid}|{sorted(numbers)}"
+    key = f"{rule.name}|{group.pid}|{group.tid}"
     known = [f"{code} ({code_info(code).name})" for code in numbers if code in CODES]
     return Incident(
         id=hashlib.sha256(key.encode()).hexdigest()[:12],
@@ -238,6 +238,7 @@ def explain_lines(lines: Iterable[bytes]) -> list[Incident]:
                     found[incident.id] = incident
                 continue
             known.count += incident.count
+            known.codes += [code for code in incident.codes if code not in known.codes]
             known.last_seen = max(filter(None, (known.last_seen, incident.last_seen)), default=None)
     secondary = {rule.name: rule.secondary_to for rule in rules()}
     incidents = sorted(found.values(), key=lambda one: one.evidence[0]["line"] if one.evidence else 0)
