@@ -27,6 +27,7 @@ FLOORS = {
     "_cann": 1,
     "_native": 1,
     "_library": 2,
+    "explain": 2,
     "sim": 3,
     "_tuning": 3,
     "acl": 4,

@@ -1,0 +1,136 @@
+"""`npu_xfer.explain` and `npu-xfer explain`: rules, damage, and text that is no CANN log."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from npu_xfer._cann.codes import CODES
+from npu_xfer.cli._app import app
+from npu_xfer.explain import explain_bytes, rules
+from npu_xfer.explain._groups import explain_stream
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from npu_xfer.explain import Rule
+
+OLD = (
+    "[ERROR] RUNTIME(7,python3):2024-01-29-19:28:56.519.792 [api_error.cc:1]8 Check:[EXEC][EXEC]"
+    "Memory async failed, src loc type=2, dst loc type=2, kind=1 is invalid!\n"
+    "[ERROR] RUNTIME(7,python3):2024-01-29-19:28:56.519.911 [api_c.cc:1]8 rtMemcpyAsync:[EXEC][EXEC]"
+    "ErrCode=107000, desc=[invalid value], InnertCode=0x7110001\n"
+    "[ERROR] ASCENDCL(7,python3):2024-01-29-19:28:56.519.952 [memory.cc:1]8 aclrtMemcpyAsync:"
+    "asynchronized memcpy failed, kind = 1, runtime result = 107000\n"
+)
+NEW = (
+    "[ERROR] RUNTIME(7,python3):2026-01-29-19:28:56.519.792 [api_error.cc:1]8 MemcpyAsync:"
+    "Memory async check kind and loc failed, retCode=0x7110001, copyKind=1, srcLoc=1, dstLoc=1\n"
+)
+
+
+def classes(text: str) -> list[str]:
+    return [one.cls for one in explain_bytes(text.encode())]
+
+
+@pytest.mark.parametrize("rule", rules(), ids=lambda rule: rule.name)
+def test_a_rule_explains_its_examples(rule: Rule) -> None:
+    assert rule.examples
+    for example in rule.examples:
+        assert rule.name in classes(example)
+    assert set(rule.codes) <= set(CODES)
+
+
+@pytest.mark.parametrize(("text", "numbering"), [(OLD, "1 to 5"), (NEW, "0 to 4")])
+def test_both_numberings_of_locations(text: str, numbering: str) -> None:
+    (one,) = explain_bytes(text.encode())
+    assert (one.cls, one.direction, one.count, one.role) == ("kind-location-mismatch", "h2d", 1, "cause")
+    assert one.found is not None
+    assert numbering in one.found
+    assert "the source should be host memory but is device memory" in one.found
+    assert (one.pid, one.tid) == (7, 8)
+    assert any("kind" in remedy for remedy in one.remedies)
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    width=st.integers(30, 200),
+    prefix=st.sampled_from(["", "> ", "plog-7_1.log:", "[rank0]: "]),
+    end=st.sampled_from(["\n", "\r\n"]),
+)
+def test_damage_keeps_the_class(width: int, prefix: str, end: str) -> None:
+    lines = []
+    for line in OLD.splitlines():
+        lines += [prefix + line[at : at + width] for at in range(0, len(line), width)]
+    data = b"\xef\xbb\xbf" + end.join(lines).encode() + b"\xff\xfe"
+    assert [one.cls for one in explain_bytes(data)] == ["kind-location-mismatch"]
+
+
+def test_colours_and_misspelt_keys() -> None:
+    text = OLD.replace("[ERROR]", "\x1b[31m[ERROR]\x1b[0m").replace("ErrCode", "ErrCdoe")
+    assert classes(text) == ["kind-location-mismatch"]
+
+
+@settings(deadline=None)
+@given(st.binary(max_size=2000))
+def test_random_bytes_are_nothing(data: bytes) -> None:
+    assert explain_bytes(data) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        'Traceback (most recent call last):\n  File "a.py", line 107002\nValueError: code: 507013\n',
+        "RuntimeError: CUDA error: an illegal memory access\nCUDA out of memory. error 207001\n",
+    ],
+)
+def test_other_text_is_nothing(text: str) -> None:
+    assert classes(text) == []
+
+
+def test_equal_incidents_are_one_counted() -> None:
+    later = re.sub(r"19:28:5", "20:28:5", OLD)
+    (one,) = explain_bytes((OLD + later).encode())
+    assert one.count == 2
+    assert one.first_seen is not None
+    assert one.first_seen < (one.last_seen or "")
+
+
+def test_a_log_longer_than_a_group_is_one_incident() -> None:
+    (one,) = explain_bytes((OLD * 1000).encode())
+    assert one.count == 1000
+
+
+def test_processes_are_told_apart() -> None:
+    other = OLD.replace("(7,", "(9,")
+    mixed = "\n".join(
+        line for pair in zip(OLD.splitlines(), other.splitlines(), strict=True) for line in pair
+    )
+    assert sorted(one.pid or 0 for one in explain_bytes(mixed.encode())) == [7, 9]
+
+
+def test_a_line_without_an_end_is_bounded() -> None:
+    assert explain_stream(io.BytesIO(b"error " * 500_000)) == []
+
+
+def test_the_command(tmp_path: Path) -> None:
+    log = tmp_path / "plog-7_1.log"
+    log.write_text(OLD)
+    shown = CliRunner().invoke(app, ["explain", str(tmp_path)])
+    assert shown.exit_code == 1
+    assert "kind-location-mismatch" in shown.stdout
+    found = json.loads(CliRunner().invoke(app, ["explain", "--json", str(log)]).stdout)
+    assert found[0]["class"] == "kind-location-mismatch"
+    assert found[0]["evidence"][0]["line"] == 1
+    empty = tmp_path / "empty.txt"
+    empty.touch()
+    assert CliRunner().invoke(app, ["explain", str(empty)]).exit_code == 0
+    assert CliRunner().invoke(app, ["explain", str(tmp_path / "none")]).exit_code == 2
