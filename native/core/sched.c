@@ -11,18 +11,17 @@ enum { AGEING = 8 };
 
 /* Threads that look for work without sleeping take a core from those who have some: of all engines of this
  * process together, at most one for four cores. */
-static atomic_int spinners_left = -1;
+static atomic_int spinners_left;
+static pthread_once_t spinners_once = PTHREAD_ONCE_INIT;
 
-static int default_spinners(void)
+static void count_spinners(void)
 {
     long n_cores = sysconf(_SC_NPROCESSORS_ONLN);
-    return n_cores < 8 ? 1 : (int)(n_cores / 4);
+    atomic_store(&spinners_left, n_cores < 8 ? 1 : (int)(n_cores / 4));
 }
 
 void npux_sched_init(struct npux_sched *s, unsigned n_lanes, size_t chunk_nbytes, uint64_t spin_ns)
 {
-    int unset = -1;
-
     memset(s, 0, sizeof(*s));
     pthread_mutex_init(&s->mu, NULL);
     npux_cond_init(&s->ready[NPUX_H2D].cv);
@@ -33,7 +32,7 @@ void npux_sched_init(struct npux_sched *s, unsigned n_lanes, size_t chunk_nbytes
     s->n_lanes = n_lanes;
     s->batch_nbytes = chunk_nbytes < MIN_BATCH_NBYTES ? MIN_BATCH_NBYTES : chunk_nbytes;
     s->spin_ns = spin_ns;
-    atomic_compare_exchange_strong(&spinners_left, &unset, default_spinners());
+    pthread_once(&spinners_once, count_spinners);
     npux_order_init(&s->order);
 }
 
