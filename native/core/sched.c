@@ -245,16 +245,6 @@ void npux_sched_wake_locked(struct npux_sched *s, enum npux_direction direction)
     }
 }
 
-bool npux_sched_is_idle_locked(const struct npux_sched *s, enum npux_direction direction)
-{
-    const struct npux_ready *r = &s->ready[direction];
-
-    for (int p = 0; p < NPUX_N_PRIORITIES; p++)
-        if (r->queues[p].n != 0)
-            return false;
-    return r->n_idle + r->n_spinning == s->n_lanes;
-}
-
 void npux_sched_append_ready_locked(struct npux_sched *s, enum npux_direction direction,
                                     struct npux_chunk *chunks)
 {

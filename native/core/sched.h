@@ -110,8 +110,6 @@ void npux_sched_append_ready_locked(struct npux_sched *s, enum npux_direction di
                                     struct npux_chunk *chunks);
 /* Wakes as many lanes as it is worth. */
 void npux_sched_wake_locked(struct npux_sched *s, enum npux_direction direction);
-/* No lane of this direction has anything to do. */
-bool npux_sched_is_idle_locked(const struct npux_sched *s, enum npux_direction direction);
 /* Both: appends and wakes. */
 void npux_sched_push_ready_locked(struct npux_sched *s, enum npux_direction direction,
                                   struct npux_chunk *chunks);

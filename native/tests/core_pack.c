@@ -221,23 +221,9 @@ static void turn_open(struct turn *t)
     warm(t->rig.engine);
 }
 
-/* The lane has told of its last transfer, and sleeps again. */
-static void wait_until_idle(struct npux_engine *e)
-{
-    bool idle = false;
-
-    while (!idle) {
-        pthread_mutex_lock(&e->sched.mu);
-        idle = npux_sched_is_idle_locked(&e->sched, NPUX_H2D);
-        pthread_mutex_unlock(&e->sched.mu);
-        sched_yield();
-    }
-}
-
 /* The first is on the stream of a held engine, the others are deferred. */
 static void turn_submit(struct turn *t)
 {
-    wait_until_idle(t->rig.engine);
     sim.hold_engine(0, ACLSIM_H2D);
     for (uint32_t i = 0; i < N_TURN; i++) {
         fill(t->src[i], PACK_CHUNK, i + 1);
