@@ -30,8 +30,8 @@ async def test_sync_copies_both_ways() -> None:
         assert (stats.d2h.sync, stats.d2h.staged, stats.d2h.nbytes) == (1, 0, 3 * MIB + 5)
 
 
-async def test_into_existing_memory_in_order() -> None:
-    """Ten copies into one array and one out of it, submitted at once: the last one in wins."""
+async def test_copies_into_one_array_do_not_mix() -> None:
+    """Ten copies into one array and one out of it, submitted at once: what is read is one of them, whole."""
     async with npu_xfer.Scheduler(pageable_path="sync") as xfer:
         device = await xfer.to_device(pattern(MIB))
         sources = [pattern(MIB, seed) for seed in range(10)]
