@@ -211,13 +211,19 @@ static bool may_start_low(const struct npux_sched *s, const struct npux_ready *r
 static unsigned startable(const struct npux_sched *s, const struct npux_ready *r)
 {
     unsigned bits = 0;
+    bool aged_waits = false;
 
     for (int p = 0; p < NPUX_N_PRIORITIES; p++) {
         const struct npux_chunk *head = r->queues[p].head;
-        if (head != NULL && (s->stop || p == NPUX_LATENCY || may_start_low(s, r, p, head)))
+        if (head == NULL)
+            continue;
+        if (s->stop || p == NPUX_LATENCY || may_start_low(s, r, p, head))
             bits |= 1u << p;
+        else if (r->queues[p].n_passed_over >= AGEING)
+            aged_waits = true;
     }
-    return bits;
+    /* It finds room only if others that share the window do not fill it again first. */
+    return aged_waits ? bits & (1u << NPUX_LATENCY) : bits;
 }
 
 /* Wakes lanes while there is a batch for one more than already run towards the queue (mu held). A burst of
