@@ -110,13 +110,14 @@ void npux_sched_want_memory_locked(struct npux_sched *s)
     pthread_cond_signal(&s->stager_cv);
 }
 
-bool npux_sched_push_drain(struct npux_sched *s, struct npux_chunk *chunk)
+bool npux_sched_push_drain(struct npux_sched *s, struct npux_chunk *chunk, bool *all_starved)
 {
     bool stop;
 
     chunk->next = NULL;
     pthread_mutex_lock(&s->mu);
     stop = s->stop;
+    *all_starved = s->turn.n_starved == s->n_stagers;
     if (!stop) {
         if (s->drains == NULL)
             s->drains = chunk;
@@ -135,6 +136,16 @@ static struct npux_chunk *pop_drain(struct npux_sched *s)
 
     if (chunk != NULL)
         s->drains = chunk->next;
+    return chunk;
+}
+
+struct npux_chunk *npux_sched_take_drain(struct npux_sched *s)
+{
+    struct npux_chunk *chunk;
+
+    pthread_mutex_lock(&s->mu);
+    chunk = pop_drain(s);
+    pthread_mutex_unlock(&s->mu);
     return chunk;
 }
 

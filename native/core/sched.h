@@ -77,6 +77,7 @@ struct npux_sched {
     bool drained_last;                       /* the stagers take turns between both directions */
     struct npux_request *live;               /* requests without DONE */
     unsigned n_lanes;                        /* per direction */
+    unsigned n_stagers;                      /* both directions together */
     size_t batch_nbytes;                     /* most that a lane takes at a time; a larger chunk goes alone */
     uint64_t spin_ns; /* how long a lane that has run dry looks for work before it sleeps */
     uint64_t n_pending;
@@ -94,8 +95,11 @@ void npux_sched_destroy(struct npux_sched *s);
 void npux_sched_push_stager_locked(struct npux_sched *s, struct npux_op *op);
 /* Asks the stager for memory for the next pack. */
 void npux_sched_want_memory_locked(struct npux_sched *s);
-/* A landed chunk whose bytes a stager is to bring to the user's memory. False: the stagers are leaving. */
-bool npux_sched_push_drain(struct npux_sched *s, struct npux_chunk *chunk);
+/* A landed chunk whose bytes a stager is to bring to the user's memory. False: the stagers are leaving. If
+ * all_starved, the caller wakes those that wait for staging memory. */
+bool npux_sched_push_drain(struct npux_sched *s, struct npux_chunk *chunk, bool *all_starved);
+/* One of these chunks, for a stager that is counted in n_starved and about to sleep; or NULL. */
+struct npux_chunk *npux_sched_take_drain(struct npux_sched *s);
 
 /* What a stager is to do: one of these, or nothing: the scheduler stops. */
 struct npux_staging {
