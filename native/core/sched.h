@@ -1,11 +1,11 @@
 /* sched.h - the queues between submit, stager and lanes: which op is staged and which chunk is copied next.
  *
  * Priorities: a queue each. The first that has something is served, but one that was passed over AGEING times
- * in a row is served next, if the window has room for its first chunk. Of three lanes or more in a direction
- * one is kept for LATENCY, and what the others have on their streams at a time is bounded, to two chunks: a
- * LATENCY transfer waits for at most that. Within a priority, a transfer of several chunks has one in the
- * queue at a time; its next goes to the end of it, so large transfers take turns and do not hold up small
- * ones.
+ * in a row is served next, and only LATENCY goes before it while it waits for room. Of three lanes or more in
+ * a direction one is kept for LATENCY, and what the others have on their streams at a time is bounded, to two
+ * chunks: a LATENCY transfer waits for at most that. Within a priority, a transfer of several chunks has one
+ * in the queue at a time; its next goes to the end of it, so large transfers take turns and do not hold up
+ * small ones.
  *
  * Threads: any. Functions named _locked are called with mu held.
  * Locks:   sched->mu; below it only the leaves (arena, faults). No ACL call, no Python, no memcpy under it.
