@@ -160,7 +160,10 @@ async def test_what_cannot_is_refused_before_anything_starts(xfer: npu_xfer.Sche
             (True, "which is no stream"),
             (-1, "which is no stream"),
             (1.5, "which nothing can wait for"),
-            (SimpleNamespace(npu_stream=8, device=elsewhere), "of device 3, this scheduler copies for device 0"),
+            (
+                SimpleNamespace(npu_stream=8, device=elsewhere),
+                "of device 3, this scheduler copies for device 0",
+            ),
             (SimpleNamespace(npu_event=8, device=elsewhere), "of device 3"),
             (npu_xfer.RawEvent(0), "never recorded"),
             (transfer, "transfer of another scheduler"),
