@@ -214,7 +214,7 @@ async def test_a_failed_copy_fails_only_itself(xfer: npu_xfer.Scheduler) -> None
             await xfer.to_host_many(devices, after=foreign.stream)
         assert len(caught.value.errors) == 1
         for seed, result in enumerate(caught.value.results):
-            assert result is None or np.array_equal(result, pattern(KIB, seed))
+            assert result is None or np.array_equal(result, pattern(KIB, seed))  # type: ignore[arg-type]  # arrays here
         assert sum(result is None for result in caught.value.results) == 1
 
 
@@ -363,7 +363,7 @@ async def test_an_order_that_the_runtime_refuses(xfer: npu_xfer.Scheduler, call:
 
 
 async def test_a_pipeline_through_a_stream(xfer: npu_xfer.Scheduler) -> None:
-    """Upload, work on a stream, download, with order from the device alone; the host never waits in between."""
+    """Upload, work on a stream, download: ordered by the device alone, the host never waits in between."""
     sim.clear_findings()
     device = await xfer.to_device(pattern(16 * KIB))
     with Foreign(16 * KIB) as foreign:
