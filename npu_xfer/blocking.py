@@ -97,7 +97,7 @@ class BlockingTransfer(Handle[T_co]):
     def result(self, timeout_s: float | None = None) -> T_co:
         """Waits until the bytes have landed. Raises TransferError, or TimeoutError after timeout_s seconds.
 
-        A time-out stops the waiting, not the copy.
+        A time-out stops the waiting, not the copy; `withdraw` does what can be done about that.
         """
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         while self._outcome is None:
@@ -118,13 +118,34 @@ class BlockingTransfer(Handle[T_co]):
         while self._outcome is None:
             self._wait(_SIGNAL_S)
 
+    def withdraw(self) -> None:
+        """Takes back what is not on the device's queues yet; see `Transfer.withdraw`."""
+        if self._outcome is None:
+            self._inbox.engine.withdraw(self._ticket())
+
+    def quiesced(self) -> None:
+        """Waits until nothing touches its buffers any more, however it ended; see `Transfer.quiesced`."""
+        while self._outcome is None:
+            self._wait(_SIGNAL_S)
+
+    def wait_captured(self) -> None:
+        """Waits until the source may be changed or freed."""
+        while not self._captured:
+            self._wait(_SIGNAL_S)
+
+    def _only_result(self) -> T_co:
+        """The result for the one call that knows this transfer; Ctrl-C there withdraws it."""
+        try:
+            return self.result()
+        except BaseException:
+            self.withdraw()
+            raise
+        finally:
+            self = None  # type: ignore[assignment]  # no cycle of error, traceback, frame, transfer
+
     def _wait(self, timeout_s: float) -> None:
         self._port.wait(timeout_s)
         self._inbox.settle()
-
-    def _wait_captured(self) -> None:
-        while not self._captured:
-            self._wait(_SIGNAL_S)
 
 
 class BlockingScheduler(Face[BlockingDeviceArray]):
@@ -213,8 +234,49 @@ class BlockingScheduler(Face[BlockingDeviceArray]):
     ) -> BlockingTransfer[BlockingDeviceArray]:
         """Starts a copy to the device; returns when the source may be changed or freed."""
         transfer = self._start_upload(array, out, priority, after)
-        transfer._wait_captured()
+        try:
+            transfer.wait_captured()
+        except BaseException:
+            transfer.withdraw()
+            raise
         return transfer
+
+    def submit_to_device_nowait(
+        self,
+        array: NDArray[Any] | np.generic,
+        *,
+        out: BlockingDeviceArray | None = None,
+        priority: Priority = Priority.NORMAL,
+    ) -> BlockingTransfer[BlockingDeviceArray]:
+        """Starts a copy to the device now, or raises WouldBlock; see `Scheduler.submit_to_device_nowait`."""
+        source = as_source(array)
+        spec = (source.shape, source.dtype, source.nbytes, out)
+        transfer: BlockingTransfer[BlockingDeviceArray] = BlockingTransfer(
+            self._inbox(), self._finish_upload, spec
+        )
+        self._refuse_if_others_wait()
+        self._upload(transfer._port, transfer, source, out, priority, False, None)
+        return transfer
+
+    def submit_to_host_nowait(
+        self,
+        array: BlockingDeviceArray,
+        *,
+        out: NDArray[Any] | None = None,
+        priority: Priority = Priority.NORMAL,
+    ) -> BlockingTransfer[NDArray[Any]]:
+        """Starts a copy to the host now, or raises WouldBlock."""
+        target = self._host_target(array, out)
+        transfer: BlockingTransfer[NDArray[Any]] = BlockingTransfer(
+            self._inbox(), self._finish_download, target if out is None else out
+        )
+        self._refuse_if_others_wait()
+        self._download(transfer._port, transfer, array, target, priority, None)
+        return transfer
+
+    def _refuse_if_others_wait(self) -> None:
+        if self._n_waiting:
+            raise WouldBlock("others wait for room in the window")
 
     def _start_upload(
         self,
@@ -262,7 +324,7 @@ class BlockingScheduler(Face[BlockingDeviceArray]):
         after: After | None = None,
     ) -> BlockingDeviceArray:
         """Copies a numpy array to the device; see `Scheduler.to_device`."""
-        return self._start_upload(array, out, priority, after, awaits_end=True).result()
+        return self._start_upload(array, out, priority, after, awaits_end=True)._only_result()
 
     @overload
     def to_host(
@@ -291,7 +353,7 @@ class BlockingScheduler(Face[BlockingDeviceArray]):
         after: After | None = None,
     ) -> NDArray[Any]:
         """Copies a device array to host memory; see `Scheduler.to_host`."""
-        return self.submit_to_host(array, out=out, priority=priority, after=after).result()
+        return self.submit_to_host(array, out=out, priority=priority, after=after)._only_result()
 
     def to_device_many(
         self, tree: Any, *, priority: Priority = Priority.NORMAL, after: After | None = None
@@ -303,7 +365,7 @@ class BlockingScheduler(Face[BlockingDeviceArray]):
         )
         wait = self._wait_for(after)
         self._when_room(lambda: self._upload_many(transfer._port, transfer, arrays, priority, wait))
-        return transfer.result()
+        return transfer._only_result()
 
     def to_host_many(
         self, tree: Any, *, priority: Priority = Priority.NORMAL, after: After | None = None
@@ -315,7 +377,7 @@ class BlockingScheduler(Face[BlockingDeviceArray]):
         self._when_room(
             lambda: self._download_many(transfer._port, transfer, arrays, targets, priority, wait)
         )
-        return transfer.result()
+        return transfer._only_result()
 
     def __del__(self) -> None:
         core = self._core
