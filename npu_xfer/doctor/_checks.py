@@ -84,13 +84,15 @@ def diagnose(
         probed = Probed()
         if runtime:
             try:
-                probed = probe(host.environ, limit_s=limit_s)
+                probed = probe(_library.usable_environ(host), limit_s=limit_s)
             except Exception as error:
                 found.append(_failed("probe", error))
     if probed.ended == NOT_RUN and not found:
         found.append(finding("runtime-not-asked"))
     for check in checks:
         found += _run(check, host, probed)
-    if probed.simulated:
+    # Without an answer of the library, what was asked for.
+    simulated = probed.simulated
+    if simulated or (simulated is None and _library.asked_settings(host).library == "sim"):
         found = [for_simulator(one) for one in found]
-    return Report(tuple(found), probed.simulated)
+    return Report(tuple(found), simulated)

@@ -98,7 +98,7 @@ class Host:
 
     def fields(self, name: str | Path, separator: str) -> dict[str, str]:
         """The file's lines "key separator value"; blank for a separator stands for any blanks."""
-        found = {}
+        found: dict[str, str] = {}
         for line in (self.read(name) or "").splitlines():
             key, _, value = line.replace("\t", " ").strip().partition(separator)
             if key.strip() and value.strip():

@@ -15,7 +15,14 @@ if TYPE_CHECKING:
     from npu_xfer.doctor._host import Host
     from npu_xfer.doctor._probed import Probed
 
-__all__ = ["asked_settings", "check_homes", "check_library", "check_probe", "check_settings"]
+__all__ = [
+    "asked_settings",
+    "check_homes",
+    "check_library",
+    "check_probe",
+    "check_settings",
+    "usable_environ",
+]
 
 # The library that comes with the driver and not with the toolkit.
 _DRIVER_LIBRARIES = ("libascend_hal.so",)
@@ -27,6 +34,21 @@ def asked_settings(host: Host) -> Settings:
         return Settings.from_environ(host.environ)
     except ValueError:
         return Settings()
+
+
+def usable_environ(host: Host) -> dict[str, str]:
+    """The environment without what makes the settings invalid, so that the library can be asked all the same."""
+    try:
+        Settings.from_environ(host.environ)
+    except ValueError:
+        kept = {name: value for name, value in host.environ.items() if not name.startswith("NPU_XFER_")}
+        library = {name: host.environ[name] for name in ("NPU_XFER_LIBRARY",) if name in host.environ}
+        try:
+            Settings.from_environ(library)
+        except ValueError:
+            return kept
+        return kept | library
+    return dict(host.environ)
 
 
 def check_settings(host: Host, probed: Probed) -> Iterator[Finding]:
