@@ -12,7 +12,7 @@ from npu_xfer.doctor import Severity, catalogue, diagnose
 
 __all__ = ["findings_table", "main"]
 
-_COLUMNS = ("id", "severity", "why it matters", "what to do", "source")
+_COLUMNS = ("id", "severity", "found", "why it matters", "what to do", "source")
 
 
 def findings_table() -> str:
@@ -32,7 +32,7 @@ def findings_table() -> str:
         severity = text.severity.name.lower()
         if text.simulated != text.severity:
             severity += f" ({text.simulated.name.lower()} on the simulator)"
-        cells = (f"`{text.id}`", severity, text.why, text.fix, text.source)
+        cells = (f"`{text.id}`", severity, text.found, text.why, text.fix, text.source)
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     return "\n".join(lines) + "\n"
 

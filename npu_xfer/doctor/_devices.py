@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from npu_xfer.doctor._findings import finding
+from npu_xfer.doctor._versions import INSTALL_INFO
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,6 +30,7 @@ _MANAGER = "davinci_manager"
 # A server has the first two; a board that boots from the chip has svm0 for the memory.
 _MEMORY = ("devmm_svm", "svm0")
 _LINK = "hisi_hdc"
+_GROUP = "HwHiAiUser"  # unless the installation says otherwise
 
 
 def device_nodes(host: Host) -> list[str]:
@@ -60,8 +62,14 @@ def check_permissions(host: Host, probed: Probed) -> Iterator[Finding]:
     names = [*device_nodes(host), *host.names("/dev", rf"{_MANAGER}|{'|'.join(_MEMORY)}|{_LINK}")]
     denied = [f"/dev/{name}" for name in names if not host.may_use(f"/dev/{name}")]
     if denied:
-        group = host.group_of(denied[0])
-        yield finding("device-permission", nodes=denied, listed=", ".join(denied), group=group, uid=host.uid)
+        yield finding(
+            "device-permission",
+            nodes=denied,
+            listed=", ".join(denied),
+            group=host.group_of(denied[0]),
+            join=host.fields(INSTALL_INFO, "=").get("UserGroup", _GROUP),
+            uid=host.uid,
+        )
     elif names:
         yield finding("device-permission-ok", nodes=[f"/dev/{name}" for name in names], n=len(names))
 

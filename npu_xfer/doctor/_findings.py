@@ -1,6 +1,6 @@
 """What a check reports, and the texts of every finding.
 
-The texts are data (findings.json): a check names an id and gives the facts, so that a translation needs no
+The texts are data (findings/GROUP.json): a check names an id and gives the facts, so that a translation needs no
 code. `{name}` in a text stands for the fact of that name.
 """
 
@@ -13,7 +13,17 @@ from dataclasses import dataclass, replace
 from importlib import resources
 from typing import Any
 
-__all__ = ["FORMAT", "Finding", "Report", "Severity", "Text", "catalogue", "finding", "for_simulator"]
+__all__ = [
+    "FORMAT",
+    "GROUPS",
+    "Finding",
+    "Report",
+    "Severity",
+    "Text",
+    "catalogue",
+    "finding",
+    "for_simulator",
+]
 
 FORMAT = 1
 """Of the JSON report; grows when a reader of the old one would go wrong."""
@@ -30,7 +40,7 @@ class Severity(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """One entry of findings.json."""
+    """One entry of findings/*.json."""
 
     id: str
     group: str
@@ -110,11 +120,15 @@ class Report:
         }
 
 
-def _load(name: str, data: dict[str, str]) -> Text:
+GROUPS = ("doctor", "library", "versions", "devices", "runtime", "memory", "cpu", "process")
+"""What the findings are about; a file of texts each."""
+
+
+def _load(name: str, group: str, data: dict[str, str]) -> Text:
     severity = Severity[data["severity"].upper()]
     return Text(
         id=name,
-        group=data["group"],
+        group=group,
         severity=severity,
         simulated=Severity[data.get("simulated", data["severity"]).upper()],
         found=data["found"],
@@ -127,8 +141,11 @@ def _load(name: str, data: dict[str, str]) -> Text:
 @functools.cache
 def catalogue() -> dict[str, Text]:
     """Every finding that there is, by id."""
-    raw = (resources.files("npu_xfer.doctor") / "findings.json").read_text(encoding="utf-8")
-    return {name: _load(name, data) for name, data in json.loads(raw).items()}
+    found = {}
+    for group in GROUPS:
+        raw = (resources.files("npu_xfer.doctor") / "findings" / f"{group}.json").read_text(encoding="utf-8")
+        found.update({name: _load(name, group, data) for name, data in json.loads(raw).items()})
+    return found
 
 
 def finding(name: str, /, **facts: Any) -> Finding:

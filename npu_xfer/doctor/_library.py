@@ -37,7 +37,7 @@ def asked_settings(host: Host) -> Settings:
 
 
 def usable_environ(host: Host) -> dict[str, str]:
-    """The environment without what makes the settings invalid, so that the library can be asked all the same."""
+    """The environment without what makes the settings invalid: the library can be asked all the same."""
     try:
         Settings.from_environ(host.environ)
     except ValueError:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from npu_xfer.doctor._host import Host
     from npu_xfer.doctor._probed import Probed
 
-__all__ = ["check_known", "check_versions", "version_key"]
+__all__ = ["INSTALL_INFO", "check_known", "check_versions", "version_key"]
 
 INSTALL_INFO = "/etc/ascend_install.info"
 _DEFAULT_INSTALL = "/usr/local/Ascend"
