@@ -28,9 +28,13 @@ CARDS = ("0000:81:00.0", "0000:82:00.0")
 _FILES = {
     "/etc/ascend_install.info": "UserGroup=HwHiAiUser\nDriver_Install_Path_Param=/opt/npu\n"
     "Firmware_Install_Path_Param=/opt/npu\n",
-    "/opt/npu/driver/version.info": "Version=25.2.0\nascendhal_version=7.35.23\n",
+    "/opt/npu/driver/version.info": "Version=7.35.23\nascendhal_version=7.35.23\npackage_version=25.2.0\n"
+    "Innerversion=V100R001C21SPC002B220\ncompatible_version=[V100R001C20],[V100R001C21]\n"
+    "compatible_version_fw=[6.4.0,6.4.99],[7.0.0,7.7.99]\n",
+    f"{HOME}/aarch64-linux/ascend_toolkit_install.info": "version=9.1.0\n"
+    "innerversion=V100R001C25SPC001B212\ncompatible_version=[V100R001C21],[V100R001C23]\n",
     "/opt/npu/firmware/version.info": "Version=7.7.0.1.231\n",
-    f"{HOME}/share/info/runtime/version.info": "Version=9.1.0\n",
+    f"{HOME}/share/info/runtime/version.info": "Version=9.1.0.1.230\nversion_dir=cann\n",
     "/proc/meminfo": "MemTotal: 100 kB\nMemAvailable:   67108864 kB\nHugePages_Total:    8\n"
     "Hugepagesize:       2048 kB\n",
     "/proc/self/cgroup": "0::/work/job\n",
@@ -155,7 +159,9 @@ class Machine:
     def report(self) -> Report:
         """What the doctor says."""
         stages = tuple(stage for steps in self.stages.values() for stage in steps)
-        return diagnose(self.host, probed=replace(self.probed, stages=stages))
+        report = diagnose(self.host, probed=replace(self.probed, stages=stages))
+        assert [one.found for one in report.findings if one.id == "check-failed"] == []
+        return report
 
 
 def healthy(root: Path) -> Machine:

@@ -85,7 +85,9 @@ SPOILS: list[tuple[str, Severity, Callable[[Machine], object], str]] = [
         lambda m: m.environ(ASCEND_TOOLKIT_HOME="/opt/gone"),
         "ASCEND_TOOLKIT_HOME=/opt/gone",
     ),
-    ("library-elsewhere", WARNING, lambda m: m.answer("library", path="/other/libacl_rt.so"), "/other/lib"),
+    ("library-elsewhere", WARNING, lambda m: m.answer("library", path="/other/libacl_rt.so", candidates=[
+        {"path": "libacl_rt.so", "source": "loader search", "present": True, "why_not": None}
+    ]), "/other/libacl_rt.so is in use"),
     ("probe-not-started", ERROR, lambda m: m.end("crash", "the start", how="exit status 1"), "exit status 1"),
     ("runtime-crash", ERROR, lambda m: m.end("crash", "init", how="SIGSEGV", stderr="ouch"), "(SIGSEGV)"),
     ("runtime-hang", ERROR, lambda m: m.end("hang", "open of device 0", limit_s=30.0), "within 30 s"),
@@ -109,6 +111,12 @@ SPOILS: list[tuple[str, Severity, Callable[[Machine], object], str]] = [
         lambda m: m.write("/opt/npu/driver/version.info", "Version=24.1.rc2\n"),
         "24.1.rc2",
     ),
+    ("driver-firmware", WARNING, lambda m: m.write("/opt/npu/firmware/version.info", "Version=7.8.0.2.212\n"),
+        "Firmware 7.8.0.2.212"),
+    ("driver-unlisted", NOTE, lambda m: m.write(
+        f"{HOME}/aarch64-linux/ascend_toolkit_install.info",
+        "version=8.5.0\ninnerversion=V100R001C25SPC1\ncompatible_version=[V100R001C23],[V100R001C25]\n",
+    ), "CANN 8.5.0 (V100R001C25)"),
     ("devices-none", ERROR, lambda m: m.remove("/dev"), "no /dev/davinci0"),
     ("device-node-missing", ERROR, lambda m: m.remove("/dev/hisi_hdc"), "/dev/hisi_hdc"),
     ("device-permission", ERROR, lambda m: m.process(gids=frozenset()), "/dev/davinci0"),
@@ -359,6 +367,26 @@ def test_versions_in_their_order() -> None:
     assert None not in keys
     assert sorted(keys, key=lambda key: key or ()) == keys
     assert version_key("unknown") is None
+
+
+def test_the_name_of_the_release_goes_before_the_component(machine: Machine) -> None:
+    machine.write(f"{HOME}/share/info/runtime/version.info", "Version=7.6.0.1.220\nversion_dir=8.0.0\n")
+    machine.answer("versions", versions={"acl": "1.0.0"})
+    (found,) = [one for one in machine.report().findings if one.id == "versions"]
+    assert (found.facts["cann"], found.facts["driver"]) == ("8.0.0", "25.2.0")
+
+
+def test_a_home_of_links_has_its_library_elsewhere(machine: Machine, tmp_path: Path) -> None:
+    real = tmp_path / "8.0.0" / "libacl_rt.so"
+    real.parent.mkdir()
+    real.touch()
+    (tmp_path / "latest").mkdir()
+    (tmp_path / "latest" / "lib64").symlink_to(real.parent)
+    loader = {"path": "libacl_rt.so", "source": "loader search", "present": True, "why_not": None}
+    machine.answer("library", path=str(real), candidates=[loader])
+    assert "library-elsewhere" in machine.report().ids()
+    machine.environ(ASCEND_HOME_PATH=str(tmp_path / "latest"))
+    assert "library-elsewhere" not in machine.report().ids()
 
 
 @pytest.mark.parametrize(("text", "cpus"), [("0-2,5", {0, 1, 2, 5}), ("", set()), ("x-1,3", {3}), ("7", {7})])

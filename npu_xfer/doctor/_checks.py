@@ -27,6 +27,7 @@ CHECKS: tuple[Check, ...] = (
     _library.check_homes,
     _library.check_probe,
     _versions.check_versions,
+    _versions.check_packages,
     _versions.check_known,
     _devices.check_nodes,
     _devices.check_permissions,

@@ -1,7 +1,7 @@
 """What a check reports, and the texts of every finding.
 
-The texts are data (findings/GROUP.json): a check names an id and gives the facts, so that a translation needs no
-code. `{name}` in a text stands for the fact of that name.
+The texts are data (findings/GROUP.json): a check names an id and gives the facts, so that a translation needs
+no code. `{name}` in a text stands for the fact of that name.
 """
 
 from __future__ import annotations

@@ -111,7 +111,7 @@ class Host:
             names = [name for name in os.listdir(self.path(folder)) if re.fullmatch(pattern, name)]
         except OSError:
             return []
-        return sorted(names, key=lambda name: [int(part) for part in re.findall(r"\d+", name)] or [name])
+        return sorted(names, key=lambda name: ([int(part) for part in re.findall(r"\d+", name)], name))
 
     def may_use(self, name: str | Path) -> bool:
         """Whether the mode of this file lets the process read and write it. Access lists and the device rules

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from npu_xfer.doctor._host import Host
     from npu_xfer.doctor._probed import Probed
 
+CANN_HOMES = ("ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME")
+LIBRARY_FOLDERS = ("lib64", os.path.join("runtime", "lib64"))
+
 __all__ = [
     "asked_settings",
     "check_homes",
@@ -66,12 +69,24 @@ def check_homes(host: Host, probed: Probed) -> Iterator[Finding]:
         if not host.is_folder(home):
             yield finding("cann-home-missing", variable=variable, home=home)
     used = str(probed.ok("library").get("path", ""))
-    if not used or probed.simulated or not homes:
+    if not used or probed.simulated or not homes or _is_of_homes(used, [home for _, home in homes], probed):
         return
+    named = ", ".join(f"{variable}={home}" for variable, home in homes)
+    yield finding("library-elsewhere", path=used, homes=named)
+
+
+def _is_of_homes(used: str, homes: list[str], probed: Probed) -> bool:
+    """Whether the library is of one of the homes, whose folders are often links into another folder."""
+    candidates = probed.ok("library").get("candidates", ())
+    if any(one["why_not"] is None and one["source"] in CANN_HOMES for one in candidates):
+        return True
     real = os.path.realpath(used)
-    if not any(real.startswith(os.path.realpath(home) + os.sep) for _, home in homes):
-        named = ", ".join(f"{variable}={home}" for variable, home in homes)
-        yield finding("library-elsewhere", path=used, homes=named)
+    for home in homes:
+        linked = (os.path.join(home, folder, os.path.basename(used)) for folder in LIBRARY_FOLDERS)
+        inside = real.startswith(os.path.realpath(home) + os.sep)
+        if inside or real in {os.path.realpath(path) for path in linked}:
+            return True
+    return False
 
 
 def _lines(candidates: list[tuple[str, str]]) -> str:
