@@ -40,7 +40,7 @@ class Priority(enum.IntEnum):
     """The default."""
 
     BULK = 2
-    """Takes what the others leave; passed over eight times it goes next, if the window has room for it."""
+    """Takes what the others leave; passed over eight times it goes next."""
 
 
 @dataclass(frozen=True, slots=True)

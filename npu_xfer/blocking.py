@@ -135,6 +135,9 @@ class BlockingScheduler(Face[BlockingDeviceArray]):
         """Sets up the device; ``with`` does it for you. Errors as `Scheduler.open`."""
         self._open_core()
         self._local = threading.local()
+        self._gate = threading.Lock()  # held by the thread that waits for room in the window
+        self._counting = threading.Lock()
+        self._n_waiting = 0  # threads that wait for room, or behind the one that does
 
     def close(self, *, timeout_s: float | None = None) -> int:
         """See `Scheduler.close`."""
@@ -151,14 +154,28 @@ class BlockingScheduler(Face[BlockingDeviceArray]):
         return inbox
 
     def _when_room(self, start: Callable[[], None]) -> None:
-        """Runs `start`, which submits, now or when the window has room for it."""
-        while True:
+        """Runs `start`, which submits, now or when the window has room for it.
+
+        While one thread waits for room nobody overtakes it: small transfers would else keep the window too
+        full for a large one for ever.
+        """
+        if self._n_waiting == 0:
             try:
-                start()
-            except WouldBlock:  # noqa: PERF203  # waits, so it is not in a hurry
-                self._opened().native.wait_room(_SIGNAL_S)
-            else:
-                return
+                return start()
+            except WouldBlock:
+                pass
+        with self._counting:
+            self._n_waiting += 1
+        try:
+            with self._gate:
+                while True:
+                    try:
+                        return start()
+                    except WouldBlock:
+                        self._opened().native.wait_room(_SIGNAL_S)
+        finally:
+            with self._counting:
+                self._n_waiting -= 1
 
     def submit_to_device(
         self,

@@ -141,3 +141,31 @@ def test_threads_wait_for_each_other() -> None:
             thread.join()
         assert done == [True] * 120
         assert xfer.stats().pending == 0
+
+
+def test_small_requests_of_threads_do_not_overtake_a_large_one() -> None:
+    with npu_xfer.BlockingScheduler(window_bytes=64 * KIB) as xfer:
+        small, large = (xfer.to_device(pattern(nbytes)) for nbytes in (20 * KIB, 256 * KIB))
+        right: list[bool] = []
+
+        def fetch(array: Any, nbytes: int) -> None:
+            right.append(np.array_equal(xfer.to_host(array), pattern(nbytes)))
+
+        def begin(array: Any, nbytes: int) -> threading.Thread:
+            thread = threading.Thread(target=fetch, args=(array, nbytes))
+            thread.start()
+            return thread
+
+        with sim.hold_engine(0, "d2h"):
+            first = xfer.submit_to_host(small)
+            threads = [begin(large, 256 * KIB)]
+            while xfer._n_waiting < 1:
+                pass
+            threads.append(begin(small, 20 * KIB))  # would fit
+            while xfer._n_waiting < 2:
+                assert xfer.stats().pending == 1
+            assert xfer.stats().pending == 1
+        for thread in threads:
+            thread.join()
+        assert right == [True, True]
+        assert np.array_equal(first.result(), pattern(20 * KIB))

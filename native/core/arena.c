@@ -394,6 +394,14 @@ void npux_arena_wait(struct npux_arena *arena, uint64_t seen)
     pthread_mutex_unlock(&arena->mu);
 }
 
+void npux_arena_wake(struct npux_arena *arena)
+{
+    pthread_mutex_lock(&arena->mu);
+    arena->returns++; /* also for who has read it and is about to wait */
+    pthread_cond_broadcast(&arena->returned_cv);
+    pthread_mutex_unlock(&arena->mu);
+}
+
 void npux_arena_interrupt(struct npux_arena *arena)
 {
     pthread_mutex_lock(&arena->mu);

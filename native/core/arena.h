@@ -91,6 +91,8 @@ int npux_arena_get(struct npux_arena *arena, size_t nbytes, struct npux_block **
 uint64_t npux_arena_returns(struct npux_arena *arena);
 /* Sleeps until that number is no longer `seen`, or npux_arena_interrupt was called. */
 void npux_arena_wait(struct npux_arena *arena, uint64_t seen);
+/* Counts as a return: those that wait have something else to do. */
+void npux_arena_wake(struct npux_arena *arena);
 void npux_arena_interrupt(struct npux_arena *arena);
 
 void npux_block_ref(struct npux_block *block);

@@ -201,6 +201,7 @@ int npux_engine_open(const struct npux_engine_opts *opts, struct npux_engine **o
     e->opts = *opts;
     npux_sched_init(&e->sched, opts->n_lanes, opts->chunk_nbytes, opts->spin_ns);
     e->sched.plan.forced = opts->pageable;
+    e->sched.n_stagers = opts->n_stagers;
     e->lanes = calloc(2 * (size_t)opts->n_lanes, sizeof(*e->lanes));
     rc = e->lanes == NULL ? npux_fail(err, -ENOMEM, "calloc", "no host memory for the engine") : 0;
     if (rc == 0 && (rc = npux_control_start(&e->control)) != 0)

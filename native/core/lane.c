@@ -129,7 +129,12 @@ static void settle_landed(struct npux_lane *lane, struct npux_chunk *chunk, stru
 {
     if (lane->direction == NPUX_D2H && chunk->stage != NULL && chunk->issued) {
         /* Emptying a large one would keep the stream idle. */
-        if (chunk->copy_nbytes >= DRAIN_NBYTES && npux_sched_push_drain(&lane->engine->sched, chunk))
+        bool all_starved = false;
+        bool pushed = chunk->copy_nbytes >= DRAIN_NBYTES &&
+                      npux_sched_push_drain(&lane->engine->sched, chunk, &all_starved);
+        if (pushed && all_starved)
+            npux_arena_wake(lane->engine->staging_arena[NPUX_H2D]);
+        if (pushed)
             return;
         npux_chunk_write_out(chunk);
     }

@@ -110,13 +110,14 @@ void npux_sched_want_memory_locked(struct npux_sched *s)
     pthread_cond_signal(&s->stager_cv);
 }
 
-bool npux_sched_push_drain(struct npux_sched *s, struct npux_chunk *chunk)
+bool npux_sched_push_drain(struct npux_sched *s, struct npux_chunk *chunk, bool *all_starved)
 {
     bool stop;
 
     chunk->next = NULL;
     pthread_mutex_lock(&s->mu);
     stop = s->stop;
+    *all_starved = s->turn.n_starved == s->n_stagers;
     if (!stop) {
         if (s->drains == NULL)
             s->drains = chunk;
@@ -135,6 +136,16 @@ static struct npux_chunk *pop_drain(struct npux_sched *s)
 
     if (chunk != NULL)
         s->drains = chunk->next;
+    return chunk;
+}
+
+struct npux_chunk *npux_sched_take_drain(struct npux_sched *s)
+{
+    struct npux_chunk *chunk;
+
+    pthread_mutex_lock(&s->mu);
+    chunk = pop_drain(s);
+    pthread_mutex_unlock(&s->mu);
     return chunk;
 }
 
@@ -211,13 +222,19 @@ static bool may_start_low(const struct npux_sched *s, const struct npux_ready *r
 static unsigned startable(const struct npux_sched *s, const struct npux_ready *r)
 {
     unsigned bits = 0;
+    bool aged_waits = false;
 
     for (int p = 0; p < NPUX_N_PRIORITIES; p++) {
         const struct npux_chunk *head = r->queues[p].head;
-        if (head != NULL && (s->stop || p == NPUX_LATENCY || may_start_low(s, r, p, head)))
+        if (head == NULL)
+            continue;
+        if (s->stop || p == NPUX_LATENCY || may_start_low(s, r, p, head))
             bits |= 1u << p;
+        else if (r->queues[p].n_passed_over >= AGEING)
+            aged_waits = true;
     }
-    return bits;
+    /* It finds room only if others that share the window do not fill it again first. */
+    return aged_waits ? bits & (1u << NPUX_LATENCY) : bits;
 }
 
 /* Wakes lanes while there is a batch for one more than already run towards the queue (mu held). A burst of

@@ -1,11 +1,11 @@
 /* sched.h - the queues between submit, stager and lanes: which op is staged and which chunk is copied next.
  *
  * Priorities: a queue each. The first that has something is served, but one that was passed over AGEING times
- * in a row is served next, if the window has room for its first chunk. Of three lanes or more in a direction
- * one is kept for LATENCY, and what the others have on their streams at a time is bounded, to two chunks: a
- * LATENCY transfer waits for at most that. Within a priority, a transfer of several chunks has one in the
- * queue at a time; its next goes to the end of it, so large transfers take turns and do not hold up small
- * ones.
+ * in a row is served next, and only LATENCY goes before it while it waits for room. Of three lanes or more in
+ * a direction one is kept for LATENCY, and what the others have on their streams at a time is bounded, to two
+ * chunks: a LATENCY transfer waits for at most that. Within a priority, a transfer of several chunks has one
+ * in the queue at a time; its next goes to the end of it, so large transfers take turns and do not hold up
+ * small ones.
  *
  * Threads: any. Functions named _locked are called with mu held.
  * Locks:   sched->mu; below it only the leaves (arena, faults). No ACL call, no Python, no memcpy under it.
@@ -77,6 +77,7 @@ struct npux_sched {
     bool drained_last;                       /* the stagers take turns between both directions */
     struct npux_request *live;               /* requests without DONE */
     unsigned n_lanes;                        /* per direction */
+    unsigned n_stagers;                      /* both directions together */
     size_t batch_nbytes;                     /* most that a lane takes at a time; a larger chunk goes alone */
     uint64_t spin_ns; /* how long a lane that has run dry looks for work before it sleeps */
     uint64_t n_pending;
@@ -94,8 +95,11 @@ void npux_sched_destroy(struct npux_sched *s);
 void npux_sched_push_stager_locked(struct npux_sched *s, struct npux_op *op);
 /* Asks the stager for memory for the next pack. */
 void npux_sched_want_memory_locked(struct npux_sched *s);
-/* A landed chunk whose bytes a stager is to bring to the user's memory. False: the stagers are leaving. */
-bool npux_sched_push_drain(struct npux_sched *s, struct npux_chunk *chunk);
+/* A landed chunk whose bytes a stager is to bring to the user's memory. False: the stagers are leaving. If
+ * all_starved, the caller wakes those that wait for staging memory. */
+bool npux_sched_push_drain(struct npux_sched *s, struct npux_chunk *chunk, bool *all_starved);
+/* One of these chunks, for a stager that is counted in n_starved and about to sleep; or NULL. */
+struct npux_chunk *npux_sched_take_drain(struct npux_sched *s);
 
 /* What a stager is to do: one of these, or nothing: the scheduler stops. */
 struct npux_staging {

@@ -15,8 +15,30 @@ static void give_up(struct npux_engine *e, struct npux_op *op, const struct npux
     npux_engine_refuse_op(e, op, err, ringer);
 }
 
+static void empty_chunk(struct npux_engine *e, struct npux_chunk *chunk, struct npux_ringer *ringer)
+{
+    npux_chunk_write_out(chunk);
+    npux_engine_retire_chunk(e, chunk, ringer);
+}
+
+/* Sleeps until staging memory for uploads has come back since `seen`. Their stream may stand still, and
+ * downloads go on all the same: what is queued before this is counted as starved is emptied here, and who
+ * queues more when all are starved wakes them. */
+static void starve(struct npux_engine *e, uint64_t seen, struct npux_ringer *ringer)
+{
+    struct npux_chunk *chunk;
+
+    npux_open_pack_starve(e, true);
+    while ((chunk = npux_sched_take_drain(&e->sched)) != NULL)
+        empty_chunk(e, chunk, ringer);
+    npux_ringer_flush(ringer); /* nobody else would, for as long as this sleeps */
+    npux_arena_wait(e->staging_arena[NPUX_H2D], seen);
+    npux_open_pack_starve(e, false);
+}
+
 /* A staging block, waiting for one to come back if the cap is reached. */
-static int get_stage(struct npux_engine *e, size_t nbytes, struct npux_block **stage, struct npux_err *err)
+static int get_stage(struct npux_engine *e, size_t nbytes, struct npux_block **stage, struct npux_err *err,
+                     struct npux_ringer *ringer)
 {
     struct npux_arena *arena = e->staging_arena[NPUX_H2D];
 
@@ -27,9 +49,7 @@ static int get_stage(struct npux_engine *e, size_t nbytes, struct npux_block **s
             return rc;
         if (atomic_load(&e->abandon) || atomic_load(&e->dead))
             return npux_fail(err, -ESHUTDOWN, "close", "closed while waiting for staging memory");
-        npux_open_pack_starve(e, true);
-        npux_arena_wait(arena, seen);
-        npux_open_pack_starve(e, false);
+        starve(e, seen, ringer);
     }
 }
 
@@ -54,12 +74,12 @@ static bool cut(struct npux_engine *e, struct npux_op *op, size_t *offset, size_
 
 /* A chunk with staging memory, or NULL. */
 static struct npux_chunk *get_chunk(struct npux_engine *e, struct npux_op *op, size_t offset, size_t nbytes,
-                                    struct npux_err *err)
+                                    struct npux_err *err, struct npux_ringer *ringer)
 {
     struct npux_block *stage;
     struct npux_chunk *chunk;
 
-    if (get_stage(e, nbytes, &stage, err) != 0)
+    if (get_stage(e, nbytes, &stage, err, ringer) != 0)
         return NULL;
     chunk = npux_chunk_new(op, offset, nbytes);
     if (chunk != NULL) {
@@ -78,7 +98,7 @@ static void stage_chunk(struct npux_engine *e, struct npux_op *op, struct npux_r
     size_t offset, nbytes;
     bool is_last = cut(e, op, &offset, &nbytes);
     struct npux_err err;
-    struct npux_chunk *chunk = get_chunk(e, op, offset, nbytes, &err);
+    struct npux_chunk *chunk = get_chunk(e, op, offset, nbytes, &err, ringer);
 
     if (chunk != NULL) {
         npux_host_read(&op->host, offset, chunk->stage->address, nbytes);
@@ -107,7 +127,7 @@ static void stage_pack(struct npux_engine *e, struct npux_op *leader, struct npu
         npux_engine_unpack(e, leader);
         return;
     }
-    if (get_stage(e, nbytes, &stage, &err) != 0) {
+    if (get_stage(e, nbytes, &stage, &err, ringer) != 0) {
         npux_block_unref(device);
         give_up(e, leader, &err, ringer);
         return;
@@ -150,8 +170,7 @@ static bool do_work(struct npux_engine *e, const struct npux_staging *work, stru
     if (work->wants_memory) {
         npux_open_pack_warm(e);
     } else if (work->drain != NULL) {
-        npux_chunk_write_out(work->drain);
-        npux_engine_retire_chunk(e, work->drain, ringer);
+        empty_chunk(e, work->drain, ringer);
     } else if (work->op != NULL) {
         step(e, work->op, ringer);
     } else {
@@ -163,10 +182,10 @@ static bool do_work(struct npux_engine *e, const struct npux_staging *work, stru
 enum { STAGER_NICE = 5 };
 
 /* Copying is not urgent to the microsecond, and the loop's thread is: where they share a core, it goes first.
- */
+ * Counted from what the thread inherited: a process may run at a nicer priority than this already. */
 static void step_back(void)
 {
-    setpriority(PRIO_PROCESS, (id_t)gettid(), STAGER_NICE);
+    setpriority(PRIO_PROCESS, (id_t)gettid(), getpriority(PRIO_PROCESS, 0) + STAGER_NICE);
 }
 
 static void *stager_main(void *argument)

@@ -8,7 +8,8 @@
  * Locks:   none held while they copy or call ACL.
  * Owns:    the op that a stager has taken from the queue, until it puts it back or retires its planning
  * count; the range of bytes that it has cut off. Invariant: one sleeps for staging memory only while other
- * chunks, all of which can be issued, hold it. Queued landed chunks are emptied before a stager leaves.
+ * chunks, all of which can be issued, hold it. Queued landed chunks are emptied before a stager leaves,
+ * and while all of them wait for memory.
  */
 #ifndef NPUX_CORE_STAGER_H
 #define NPUX_CORE_STAGER_H

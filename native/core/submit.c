@@ -73,7 +73,7 @@ static struct npux_chunk *ready_chunk(struct npux_engine *e, struct npux_op *op)
     struct npux_block *stage = NULL;
     struct npux_chunk *chunk;
 
-    if (op->host.nbytes > (is_filled ? e->opts.inline_nbytes : e->opts.chunk_nbytes))
+    if (op->host.nbytes > (is_filled ? e->opts.inline_nbytes : npux_engine_chunk_nbytes(e, op)))
         return NULL;
     if (op->device == NULL)
         op->device = npux_arena_try_get(e->device_arena, op->host.nbytes);
@@ -163,8 +163,9 @@ static void find_place_locked(struct npux_engine *e, struct npux_op *op, struct 
         }
     }
     place->wants_spare = false;
-    is_sure = place->pack != NULL || ((op->direction == NPUX_D2H || op->path == NPUX_DIRECT) &&
-                                      op->device != NULL && op->host.nbytes <= e->opts.chunk_nbytes);
+    is_sure =
+        place->pack != NULL || ((op->direction == NPUX_D2H || op->path == NPUX_DIRECT) &&
+                                op->device != NULL && op->host.nbytes <= npux_engine_chunk_nbytes(e, op));
     place->opens_turn = is_sure && !turn->open[op->direction];
     place->quiet = is_sure || turn->open[op->direction];
     if (is_sure)

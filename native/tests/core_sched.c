@@ -267,6 +267,59 @@ static void check_window(void)
     s.n_lanes = 2;
 }
 
+/* The scheduler tells spinning lanes only of what may start now. */
+static bool may_start_something(void)
+{
+    unsigned before, after;
+
+    pthread_mutex_lock(&s.mu);
+    before = atomic_load(&s.ready[NPUX_H2D].n_pushes);
+    npux_sched_wake_locked(&s, NPUX_H2D);
+    after = atomic_load(&s.ready[NPUX_H2D].n_pushes);
+    pthread_mutex_unlock(&s.mu);
+    return after != before;
+}
+
+/* NORMAL never runs dry and fills the window again as soon as something leaves it; a chunk of BULK, larger
+ * than what is left, comes all the same once it was passed over eight times. */
+static void check_bulk_beside_normal(unsigned n_lanes)
+{
+    struct npux_batch taken[2];
+    size_t n, at = 0;
+    bool came = false;
+
+    s.n_lanes = n_lanes;
+    for (size_t i = 0; i < 3; i++)
+        push(chunk(4 * MIB, i));
+    for (int i = 0; i < 2; i++)
+        consume(npux_sched_take_ready(&s, NPUX_H2D, &taken[i]), &n, &at);
+    push(chunk_of(NPUX_BULK, 4 * MIB, 1000));
+    for (int i = 0; i < 12 && !came; i++) { /* batches that end in the order in which they began */
+        struct npux_batch *ended = &taken[i % 2], *last = &taken[(i + 1) % 2];
+        struct npux_chunk *batch;
+
+        push(chunk(4 * MIB, 3 + (size_t)i));
+        npux_sched_batch_done(&s, NPUX_H2D, ended, true);
+        memset(ended, 0, sizeof(*ended));
+        if (s.ready[NPUX_H2D].queues[NPUX_BULK].n_passed_over >= 8) { /* nobody starts until the other ends */
+            CHECK(!may_start_something());
+            npux_sched_batch_done(&s, NPUX_H2D, last, true);
+            memset(last, 0, sizeof(*last));
+        }
+        batch = npux_sched_take_ready(&s, NPUX_H2D, ended);
+        came = batch->op == owners[NPUX_BULK];
+        consume(batch, &n, came ? &(size_t){1000} : &at);
+    }
+    CHECK(came);
+    for (int i = 0; i < 2; i++)
+        npux_sched_batch_done(&s, NPUX_H2D, &taken[i], true);
+    while (s.ready[NPUX_H2D].queues[NPUX_NORMAL].n > 0)
+        take(&n, &at);
+    CHECK_EQ(s.ready[NPUX_H2D].n_low, 0);
+    CHECK_EQ(s.ready[NPUX_H2D].low_nbytes, 0);
+    s.n_lanes = 2;
+}
+
 static struct npux_op *queued(int i, enum npux_priority priority)
 {
     writer(i, &block)->request = owners[priority]->request;
@@ -275,6 +328,7 @@ static struct npux_op *queued(int i, enum npux_priority priority)
 
 static void check_purge(void)
 {
+    bool all_starved;
     struct npux_op *purged;
     struct npux_chunk *chunks, *c;
     struct npux_batch taken;
@@ -282,8 +336,8 @@ static void check_purge(void)
     struct npux_chunk *drain = chunk(1, 0), *other_drain = chunk(1, 1), *late = chunk(1, 2);
     size_t n, at = 0;
 
-    CHECK(npux_sched_push_drain(&s, drain));
-    CHECK(npux_sched_push_drain(&s, other_drain));
+    CHECK(npux_sched_push_drain(&s, drain, &all_starved));
+    CHECK(npux_sched_push_drain(&s, other_drain, &all_starved));
     for (int round = 0; round < 2; round++) { /* the second round: a purged queue works again */
         at = 0;
         push(chunk(3, 0));
@@ -309,7 +363,7 @@ static void check_purge(void)
     npux_sched_push_stager_locked(&s, queued(2, NPUX_LATENCY));
     npux_sched_stop_locked(&s);
     pthread_mutex_unlock(&s.mu);
-    CHECK(!npux_sched_push_drain(&s, late)); /* its lane empties it itself */
+    CHECK(!npux_sched_push_drain(&s, late, &all_starved)); /* its lane empties it itself */
     free(late);
     npux_sched_take_stager(&s, &work); /* stopping does not lose what is queued; both kinds take turns */
     CHECK(work.drain == drain && work.op == NULL && !work.wants_memory);
@@ -405,6 +459,8 @@ int main(void)
     check_priorities();
     check_turns();
     check_window();
+    check_bulk_beside_normal(2);
+    check_bulk_beside_normal(3);
     check_live();
     check_purge();
     npux_sched_destroy(&s);
