@@ -102,24 +102,43 @@ def test_invalid_settings_do_not_hide_the_library() -> None:
 # ---- bad libraries ----
 
 
-def build(folder: Path, body: str) -> Path:
-    """A library with all required functions, where aclInit does `body`."""
+# A library with all required functions: memory is the host's, and copies do nothing at all.
+STUBS = {
+    "aclInit": "(const char *path) {{ (void)path; {init} return 0; }}",
+    "aclrtGetDeviceCount": "(unsigned *count) {{ *count = 1; return 0; }}",
+    "aclrtGetRunMode": "(int *mode) {{ *mode = 1; return 0; }}",
+    "aclrtMallocHost": "(void **made, size_t nbytes) {{ *made = malloc(nbytes); return 0; }}",
+    "aclrtMalloc": "(void **made, size_t nbytes) {{ *made = malloc(nbytes); return 0; }}",
+}
+
+
+def build(folder: Path, init: str = "") -> Path:
+    """Compiles it; aclInit does `init`."""
     compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     if compiler is None:
         pytest.skip("no C compiler to make bad libraries with")
-    names = [
-        name for name, row in PROTOTYPES.items() if row.must and name not in {"aclInit", "aclrtGetSocName"}
-    ]
+    names = [name for name, row in PROTOTYPES.items() if row.must and name != "aclrtGetSocName"]
+    assert set(names) >= STUBS.keys()
     source = folder / "bad.c"
     source.write_text(
         "#include <signal.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <unistd.h>\n"
         "const char *aclrtGetSocName(void) { return 0; }\n"
-        + "".join(f"int {name}(void) {{ return 0; }}\n" for name in names)
-        + f"int aclInit(const char *path) {{ (void)path; {body} return 0; }}\n"
+        + "".join(
+            f"int {name}{STUBS.get(name, '(void) {{ return 0; }}').format(init=init)}\n" for name in names
+        )
     )
     path = folder / "libbad.so"
     subprocess.run([compiler, "-shared", "-fPIC", "-o", str(path), str(source)], check=True, timeout=60)
     return path
+
+
+def test_copies_that_do_nothing_are_wrong_data(tmp_path: Path) -> None:
+    environ = {**os.environ, "NPU_XFER_LIBRARY": str(build(tmp_path))}
+    report = diagnose(Host(environ=environ), limit_s=LIMIT_S)
+    (found,) = [one for one in report.findings if one.id == "link-data-wrong"]
+    # What was there before differs from the pattern in every byte.
+    assert (found.facts["n_wrong"], found.facts["first_wrong"]) == (found.facts["nbytes"], 0)
+    assert report.simulated is False
 
 
 def test_a_broken_file_is_named_with_its_reason(tmp_path: Path) -> None:

@@ -51,6 +51,7 @@ _EXAMPLES = """
 \b
 Examples:
   npu-xfer info
+  npu-xfer doctor
   npu-xfer load --demo
   npu-xfer load model.safetensors --json report.json
   npu-xfer bench --sizes 64KiB,16MiB --verify

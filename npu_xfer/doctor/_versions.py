@@ -115,7 +115,8 @@ def check_packages(host: Host, probed: Probed) -> Iterator[Finding]:
     if firmware and ranges:
         number = _numbers(firmware)
         if not any(_numbers(low) <= number <= _numbers(high) for low, high in ranges):
-            yield finding("driver-firmware", firmware=firmware, ranges=listed, driver=driver.get("Version"))
+            named = _product(driver, "package_version")
+            yield finding("driver-firmware", firmware=firmware, ranges=listed, driver=named)
     for _, home in asked_settings(host).cann_homes:
         yield from _unlisted(host, home, driver)
 
@@ -133,7 +134,7 @@ def _unlisted(host: Host, home: str, driver: Mapping[str, str]) -> Iterator[Find
             continue
         if other[0] not in fitting and own[0] not in fitting_driver:
             facts = {"cann": cann.get("version", own[0]), "cann_branch": own[0], "driver_branch": other[0]}
-            yield finding("driver-unlisted", driver=driver.get("Version"), **facts)
+            yield finding("driver-unlisted", driver=_product(driver, "package_version"), **facts)
         return
 
 
