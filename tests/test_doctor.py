@@ -253,6 +253,13 @@ def test_on_the_simulator_what_concerns_devices_is_a_note(machine: Machine) -> N
     assert "SIMULATOR" in link.found
 
 
+def test_the_simulator_on_purpose_is_no_warning(machine: Machine) -> None:
+    machine.simulate()
+    assert "simulator-beside-devices" in machine.report().ids()
+    machine.answer("library", requested="sim")
+    assert "simulator-beside-devices" not in machine.report().ids()
+
+
 def test_the_simulator_asked_for_is_known_without_the_library(machine: Machine) -> None:
     machine.remove("/dev")
     machine.environ(NPU_XFER_LIBRARY="sim")

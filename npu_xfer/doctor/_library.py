@@ -106,7 +106,7 @@ def check_library(host: Host, probed: Probed) -> Iterator[Finding]:
     if found["simulated"]:
         yield finding("library-simulator", **facts)
         nodes = host.names("/dev", r"davinci\d+")
-        if nodes:
+        if nodes and found["requested"] == "auto":
             yield finding("simulator-beside-devices", nodes=nodes, listed=", ".join(nodes))
     else:
         yield finding("library-cann", **facts)
