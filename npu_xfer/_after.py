@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import operator
+import time
 from typing import TYPE_CHECKING, Any
 
 from npu_xfer._types import RawEvent
@@ -12,7 +14,7 @@ from npu_xfer.transfer import Handle
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Waits", "stream_address", "waits_of"]
+__all__ = ["Waits", "due_ns_of", "stream_address", "waits_of"]
 
 _ACCEPTED = (
     "accepted: the address of an ACL stream (int), an object with `npu_stream` (torch.npu.Stream) or with "
@@ -30,6 +32,19 @@ class Waits:
         self.streams: list[int] = []
         self.events: list[int] = []
         self.handles: list[Any] = []  # what the engine knows the transfers by
+
+
+def due_ns_of(deadline_s: float | None) -> int:
+    """The time on CLOCK_MONOTONIC, in nanoseconds, that is so many seconds from now; 0 for None."""
+    if deadline_s is None:
+        return 0
+    if isinstance(deadline_s, bool) or not isinstance(deadline_s, (int, float)) or not deadline_s >= 0:
+        raise ValueError(
+            f"deadline_s={deadline_s!r} is not valid; accepted: seconds from now, 0 or more, or None"
+        )
+    if math.isinf(deadline_s):
+        return 0
+    return time.monotonic_ns() + int(min(deadline_s, 1e9) * 1e9)
 
 
 def _check_device(value: object, device: int, name: str) -> None:

@@ -31,6 +31,7 @@ from npu_xfer.errors import (
     ForkedProcessError,
     InvalidTransfer,
     LibraryError,
+    TransferTimeout,
     TransferWarning,
     TransferWithdrawn,
     WouldBlock,
@@ -72,6 +73,16 @@ def _make_error(
         return ClosedError("the scheduler is closed" if direction is None else text)
     if status == -errno.EAGAIN:
         return WouldBlock(text)
+    if status == -errno.ETIME and direction is not None:  # acl_code: the age in milliseconds; see deadline.c
+        return TransferTimeout(
+            direction=direction,
+            nbytes=nbytes,
+            device=device,
+            stream=stream if stream >= 0 else None,
+            age_s=acl_code / 1000,
+            waited_for=text,
+            in_flight=call == "device",
+        )
     if status == -errno.ECANCELED and direction is not None:
         return TransferWithdrawn(direction=direction, nbytes=nbytes, device=device)
     if status == -errno.EOWNERDEAD:

@@ -19,7 +19,7 @@ from npu_xfer._engine import Core
 from npu_xfer._settings import settings as environment_settings
 from npu_xfer._settings import whole_number
 from npu_xfer.device_array import ArrayOnDevice
-from npu_xfer.errors import BatchError, ClosedError, InvalidTransfer, XferError
+from npu_xfer.errors import BatchError, ClosedError, InvalidTransfer, TransferTimeout, XferError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -283,6 +283,16 @@ class Face(Generic[A]):
             for array, target in zip(arrays, targets, strict=True)
         ]
         self._opened().native.submit_many(port, handle._ticket(), D2H, items, priority, wait)
+
+    def _no_room(self, direction: str, nbytes: int) -> TransferTimeout:
+        return TransferTimeout(
+            direction=direction,
+            nbytes=nbytes,
+            device=self._device,
+            age_s=0.0,
+            waited_for="room in the window",
+            in_flight=False,
+        )
 
     def _host_target(self, array: ArrayOnDevice, out: object | None) -> NDArray[Any]:
         self._device_block(array)

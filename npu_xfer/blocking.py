@@ -9,7 +9,7 @@ import weakref
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from npu_xfer import _native
-from npu_xfer._after import stream_address, waits_of
+from npu_xfer._after import due_ns_of, stream_address, waits_of
 from npu_xfer._buffers import as_source
 from npu_xfer._face import Face, sources_of
 from npu_xfer._types import After, Priority, StreamLike
@@ -33,6 +33,10 @@ ArrayT = TypeVar("ArrayT", bound="NDArray[Any]")
 _SIGNAL_S = 0.5  # how often a wait lets Python handle signals
 
 
+def _left_s(due_ns: int) -> float:
+    return max(0.0, (due_ns - time.monotonic_ns()) / 1e9)
+
+
 class BlockingDeviceArray(ArrayOnDevice):
     """An array in device memory that a BlockingScheduler made."""
 
@@ -44,10 +48,12 @@ class BlockingDeviceArray(ArrayOnDevice):
         out: NDArray[Any] | None = None,
         priority: Priority = Priority.NORMAL,
         after: After | None = None,
+        deadline_s: float | None = None,
     ) -> NDArray[Any]:
         """A copy in host memory; see `BlockingScheduler.to_host`."""
         face: BlockingScheduler = self._owner
-        return face.to_host(self, out=out, priority=priority, after=after)
+        transfer = face.submit_to_host(self, out=out, priority=priority, after=after, deadline_s=deadline_s)
+        return transfer._only_result()
 
 
 class _Inbox:
@@ -121,11 +127,12 @@ class BlockingTransfer(Handle[T_co]):
     def withdraw(self) -> None:
         """Takes back what is not on the device's queues yet; see `Transfer.withdraw`."""
         if self._outcome is None:
+            self._unwanted = True
             self._inbox.engine.withdraw(self._ticket())
 
     def quiesced(self) -> None:
         """Waits until nothing touches its buffers any more, however it ended; see `Transfer.quiesced`."""
-        while self._outcome is None:
+        while not self._quiet:
             self._wait(_SIGNAL_S)
 
     def wait_captured(self) -> None:
@@ -189,8 +196,8 @@ class BlockingScheduler(Face[BlockingDeviceArray]):
             inbox = self._local.inbox = _Inbox(self._opened().native, self._device)
         return inbox
 
-    def _when_room(self, start: Callable[[], None]) -> None:
-        """Runs `start`, which submits, now or when the window has room for it.
+    def _when_room(self, start: Callable[[], None], due_ns: int, direction: str, nbytes: int) -> None:
+        """Runs `start`, which submits, now or when the window has room for it, by then if not 0.
 
         While one thread waits for room nobody overtakes it: small transfers would else keep the window too
         full for a large one for ever.
@@ -203,26 +210,33 @@ class BlockingScheduler(Face[BlockingDeviceArray]):
         with self._counting:
             self._n_waiting += 1
         try:
-            with self._gate:
+            if not self._gate.acquire(timeout=_left_s(due_ns) if due_ns else -1):
+                raise self._no_room(direction, nbytes)
+            try:
                 while True:
                     try:
                         return start()
                     except WouldBlock:  # noqa: PERF203  # waits, so it is not in a hurry
-                        self._opened().native.wait_room(_SIGNAL_S)
+                        left_s = _left_s(due_ns) if due_ns else _SIGNAL_S
+                        if left_s == 0:
+                            raise self._no_room(direction, nbytes) from None
+                        self._opened().native.wait_room(min(left_s, _SIGNAL_S))
+            finally:
+                self._gate.release()
         finally:
             with self._counting:
                 self._n_waiting -= 1
 
-    def _wait_for(self, after: After | None) -> _native.Wait | None:
-        if after is None:
-            return None
+    def _wait_for(self, after: After | None, due_ns: int) -> _native.Wait | None:
         engine = self._opened().native
+        if after is None:
+            return engine.after([], [], [], due_ns) if due_ns else None
         waits = waits_of(
             after,
             self._device,
             lambda other: isinstance(other, BlockingTransfer) and other._inbox.engine is engine,
         )
-        return engine.after(waits.streams, waits.events, waits.handles)
+        return engine.after(waits.streams, waits.events, waits.handles, due_ns)
 
     def submit_to_device(
         self,
@@ -231,9 +245,10 @@ class BlockingScheduler(Face[BlockingDeviceArray]):
         out: BlockingDeviceArray | None = None,
         priority: Priority = Priority.NORMAL,
         after: After | None = None,
+        deadline_s: float | None = None,
     ) -> BlockingTransfer[BlockingDeviceArray]:
         """Starts a copy to the device; returns when the source may be changed or freed."""
-        transfer = self._start_upload(array, out, priority, after)
+        transfer = self._start_upload(array, out, priority, after, deadline_s)
         try:
             transfer.wait_captured()
         except BaseException:
@@ -284,17 +299,22 @@ class BlockingScheduler(Face[BlockingDeviceArray]):
         out: BlockingDeviceArray | None,
         priority: int,
         after: After | None,
+        deadline_s: float | None,
         *,
         awaits_end: bool = False,
     ) -> BlockingTransfer[BlockingDeviceArray]:
+        due_ns = due_ns_of(deadline_s)
         source = as_source(array)
         spec = (source.shape, source.dtype, source.nbytes, out)
         transfer: BlockingTransfer[BlockingDeviceArray] = BlockingTransfer(
             self._inbox(), self._finish_upload, spec
         )
-        wait = self._wait_for(after)
+        wait = self._wait_for(after, due_ns)
         self._when_room(
-            lambda: self._upload(transfer._port, transfer, source, out, priority, awaits_end, wait)
+            lambda: self._upload(transfer._port, transfer, source, out, priority, awaits_end, wait),
+            due_ns,
+            "h2d",
+            source.nbytes,
         )
         return transfer
 
@@ -305,14 +325,21 @@ class BlockingScheduler(Face[BlockingDeviceArray]):
         out: NDArray[Any] | None = None,
         priority: Priority = Priority.NORMAL,
         after: After | None = None,
+        deadline_s: float | None = None,
     ) -> BlockingTransfer[NDArray[Any]]:
         """Starts a copy to the host; `result` of the returned transfer gives the array."""
+        due_ns = due_ns_of(deadline_s)
         target = self._host_target(array, out)
         transfer: BlockingTransfer[NDArray[Any]] = BlockingTransfer(
             self._inbox(), self._finish_download, target if out is None else out
         )
-        wait = self._wait_for(after)
-        self._when_room(lambda: self._download(transfer._port, transfer, array, target, priority, wait))
+        wait = self._wait_for(after, due_ns)
+        self._when_room(
+            lambda: self._download(transfer._port, transfer, array, target, priority, wait),
+            due_ns,
+            "d2h",
+            array.nbytes,
+        )
         return transfer
 
     def to_device(
@@ -322,9 +349,10 @@ class BlockingScheduler(Face[BlockingDeviceArray]):
         out: BlockingDeviceArray | None = None,
         priority: Priority = Priority.NORMAL,
         after: After | None = None,
+        deadline_s: float | None = None,
     ) -> BlockingDeviceArray:
         """Copies a numpy array to the device; see `Scheduler.to_device`."""
-        return self._start_upload(array, out, priority, after, awaits_end=True)._only_result()
+        return self._start_upload(array, out, priority, after, deadline_s, awaits_end=True)._only_result()
 
     @overload
     def to_host(
@@ -334,6 +362,7 @@ class BlockingScheduler(Face[BlockingDeviceArray]):
         out: None = None,
         priority: Priority = ...,
         after: After | None = ...,
+        deadline_s: float | None = ...,
     ) -> NDArray[Any]: ...
     @overload
     def to_host(
@@ -343,6 +372,7 @@ class BlockingScheduler(Face[BlockingDeviceArray]):
         out: ArrayT,
         priority: Priority = ...,
         after: After | None = ...,
+        deadline_s: float | None = ...,
     ) -> ArrayT: ...
     def to_host(
         self,
@@ -351,31 +381,54 @@ class BlockingScheduler(Face[BlockingDeviceArray]):
         out: NDArray[Any] | None = None,
         priority: Priority = Priority.NORMAL,
         after: After | None = None,
+        deadline_s: float | None = None,
     ) -> NDArray[Any]:
         """Copies a device array to host memory; see `Scheduler.to_host`."""
-        return self.submit_to_host(array, out=out, priority=priority, after=after)._only_result()
+        return self.submit_to_host(
+            array, out=out, priority=priority, after=after, deadline_s=deadline_s
+        )._only_result()
 
     def to_device_many(
-        self, tree: Any, *, priority: Priority = Priority.NORMAL, after: After | None = None
+        self,
+        tree: Any,
+        *,
+        priority: Priority = Priority.NORMAL,
+        after: After | None = None,
+        deadline_s: float | None = None,
     ) -> Any:
         """Copies every numpy array in a tree to the device; see `Scheduler.to_device_many`."""
+        due_ns = due_ns_of(deadline_s)
         arrays, plan = sources_of(tree)
         transfer: BlockingTransfer[Any] = BlockingTransfer(
             self._inbox(), self._finish_upload_many, (arrays, plan)
         )
-        wait = self._wait_for(after)
-        self._when_room(lambda: self._upload_many(transfer._port, transfer, arrays, priority, wait))
+        wait = self._wait_for(after, due_ns)
+        self._when_room(
+            lambda: self._upload_many(transfer._port, transfer, arrays, priority, wait),
+            due_ns,
+            "h2d",
+            sum(array.nbytes for array in arrays),
+        )
         return transfer._only_result()
 
     def to_host_many(
-        self, tree: Any, *, priority: Priority = Priority.NORMAL, after: After | None = None
+        self,
+        tree: Any,
+        *,
+        priority: Priority = Priority.NORMAL,
+        after: After | None = None,
+        deadline_s: float | None = None,
     ) -> Any:
         """Copies every device array in a tree to the host; see `Scheduler.to_host_many`."""
+        due_ns = due_ns_of(deadline_s)
         arrays, targets, spec = self._host_targets(tree)
         transfer: BlockingTransfer[Any] = BlockingTransfer(self._inbox(), self._finish_download_many, spec)
-        wait = self._wait_for(after)
+        wait = self._wait_for(after, due_ns)
         self._when_room(
-            lambda: self._download_many(transfer._port, transfer, arrays, targets, priority, wait)
+            lambda: self._download_many(transfer._port, transfer, arrays, targets, priority, wait),
+            due_ns,
+            "d2h",
+            sum(array.nbytes for array in arrays),
         )
         return transfer._only_result()
 

@@ -119,6 +119,7 @@ class _HostFace(Protocol):
         out: NDArray[Any] | None = ...,
         priority: Priority = ...,
         after: After | None = ...,
+        deadline_s: float | None = ...,
     ) -> Awaitable[NDArray[Any]]: ...
 
 
@@ -133,7 +134,8 @@ class DeviceArray(ArrayOnDevice):
         out: NDArray[Any] | None = None,
         priority: Priority = Priority.NORMAL,
         after: After | None = None,
+        deadline_s: float | None = None,
     ) -> NDArray[Any]:
         """A copy in host memory; see `Scheduler.to_host`."""
         face: _HostFace = self._owner
-        return await face.to_host(self, out=out, priority=priority, after=after)
+        return await face.to_host(self, out=out, priority=priority, after=after, deadline_s=deadline_s)

@@ -26,6 +26,7 @@ __all__ = [
     "ResourceError",
     "TransferError",
     "TransferResourceError",
+    "TransferTimeout",
     "TransferWarning",
     "TransferWithdrawn",
     "UnsupportedDType",
@@ -225,6 +226,62 @@ class TransferWithdrawn(XferError):
             f"{direction.upper()} transfer of {nbytes} bytes on device {device} was withdrawn "
             "before all of it was copied",
             remedy="submit it again if it is still wanted",
+        )
+
+
+class TransferTimeout(XferError, TimeoutError):
+    """A transfer was not over by its deadline.
+
+    What was not on the device's queues was dropped. `in_flight`: the rest still holds the source and the
+    destination, which may be read and written until `Transfer.quiesced` returns; else they may be reused. The
+    destination's bytes are undefined. `waited_for` says what it was waiting for, `age_s` for how long it had
+    been submitted (0: it had no room in the window), `stream` where a part of it is.
+    """
+
+    _fields: ClassVar[tuple[str, ...]] = (
+        "direction",
+        "nbytes",
+        "device",
+        "stream",
+        "age_s",
+        "waited_for",
+        "in_flight",
+    )
+
+    direction: str
+    nbytes: int
+    device: int
+    stream: int | None
+    age_s: float
+    waited_for: str
+    in_flight: bool
+
+    def __init__(
+        self,
+        *,
+        direction: str,
+        nbytes: int,
+        device: int,
+        age_s: float,
+        waited_for: str,
+        in_flight: bool,
+        stream: int | None = None,
+    ) -> None:
+        self.direction = direction
+        self.nbytes = nbytes
+        self.device = device
+        self.stream = stream
+        self.age_s = age_s
+        self.waited_for = waited_for
+        self.in_flight = in_flight
+        where = "" if stream is None else f" (stream {stream})"
+        XferError.__init__(
+            self,
+            f"{direction.upper()} transfer of {nbytes} bytes on device {device} was late: not over "
+            f"{age_s:.3g} s after its submit, its deadline; it waited for {waited_for}{where}",
+            remedy="its buffers are in use until quiesced() returns"
+            if in_flight
+            else "nothing of it is in use any more; submit it again with a later deadline",
         )
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import anyio
 import anyio.to_thread
 
-from npu_xfer._after import waits_of
+from npu_xfer._after import due_ns_of, waits_of
 from npu_xfer._bridge import Bridge, open_bridge, run_to_end
 from npu_xfer._buffers import as_source, exportable, is_plain, prepare
 from npu_xfer._face import D2H, H2D, Face, sources_of
@@ -118,23 +119,29 @@ class Scheduler(Face[DeviceArray]):
             )
         return bridge
 
-    async def _when_room(self, bridge: Bridge, start: Callable[[], object]) -> None:
-        """Runs `start`, which submits, now or when the window has room for it."""
+    async def _when_room(
+        self, bridge: Bridge, start: Callable[[], object], due_ns: int, direction: str, nbytes: int
+    ) -> None:
+        """Runs `start`, which submits, now or when the window has room for it, by then if not 0."""
         try:
             if bridge.n_waiting:
                 raise WouldBlock("others wait for room")  # joins them
             start()
         except WouldBlock:
-            await bridge.when_room(start)
+            if due_ns == 0:
+                return await bridge.when_room(start)
+            with anyio.move_on_after(max(0.0, (due_ns - time.monotonic_ns()) / 1e9)):
+                return await bridge.when_room(start)
+            raise self._no_room(direction, nbytes) from None
 
-    async def _wait_for(self, bridge: Bridge, after: After | None) -> Wait | None:
+    async def _wait_for(self, bridge: Bridge, after: After | None, due_ns: int) -> Wait | None:
         """What the engine is to wait for; with events recorded, on a worker, as a stream may be full."""
         if after is None:
-            return None
+            return self._native.after([], [], [], due_ns) if due_ns else None
         waits = waits_of(after, self._device, lambda other: getattr(other, "_loop", None) is bridge)
         if not waits.streams:
-            return self._native.after([], waits.events, waits.handles)
-        return await run_to_end(self._native.after, waits.streams, waits.events, waits.handles)
+            return self._native.after([], waits.events, waits.handles, due_ns)
+        return await run_to_end(self._native.after, waits.streams, waits.events, waits.handles, due_ns)
 
     async def _start_upload(
         self,
@@ -142,14 +149,20 @@ class Scheduler(Face[DeviceArray]):
         out: DeviceArray | None,
         priority: int = Priority.NORMAL,
         after: After | None = None,
+        deadline_s: float | None = None,
     ) -> Transfer[DeviceArray]:
         bridge = self._loop()
+        due_ns = due_ns_of(deadline_s)
         source = as_source(array)
         spec = (source.shape, source.dtype, source.nbytes, out)
         transfer: Transfer[DeviceArray] = Transfer(bridge, self._finish_upload, spec)
-        wait = await self._wait_for(bridge, after)
+        wait = await self._wait_for(bridge, after, due_ns)
         await self._when_room(
-            bridge, lambda: self._upload(bridge.port, transfer, source, out, priority, False, wait)
+            bridge,
+            lambda: self._upload(bridge.port, transfer, source, out, priority, False, wait),
+            due_ns,
+            "h2d",
+            source.nbytes,
         )
         return transfer
 
@@ -160,6 +173,7 @@ class Scheduler(Face[DeviceArray]):
         out: DeviceArray | None = None,
         priority: Priority = Priority.NORMAL,
         after: After | None = None,
+        deadline_s: float | None = None,
     ) -> DeviceArray:
         """Copies a numpy array to the device; returns when its bytes are there, visible to every stream.
 
@@ -174,17 +188,21 @@ class Scheduler(Face[DeviceArray]):
                 of this scheduler (over, however it ended), or a list of these. Streams and events are waited
                 for on the device, without blocking the host. A wait that never ends holds the transfer, and
                 what comes later on the same memory, until the scheduler is closed.
+            deadline_s: seconds from this call by which it is to be over, waiting for room in the window
+                included. Of the same priority, what is due first goes first. A late one raises
+                TransferTimeout in time, whatever the device does.
 
         Raises:
             InvalidTransfer, UnsupportedDType: before anything was started.
             TransferError: the copy failed; the bytes of `out` are undefined.
+            TransferTimeout: it was not over by its deadline.
             ClosedError: the scheduler is closed.
         """
         bridge = self._bridge
         if bridge is None or not bridge.is_here():
             bridge = self._loop()
-        if after is not None:
-            return await (await self._start_upload(array, out, priority, after))
+        if after is not None or deadline_s is not None:
+            return await (await self._start_upload(array, out, priority, after, deadline_s))
         source, exported = (array, array) if is_plain(array) else prepare(array)
         block, offset = (None, 0) if out is None else (self._device_target(out, source), out._offset)
         call = bridge.new_call()
@@ -213,6 +231,7 @@ class Scheduler(Face[DeviceArray]):
         out: DeviceArray | None = None,
         priority: Priority = Priority.NORMAL,
         after: After | None = None,
+        deadline_s: float | None = None,
     ) -> Transfer[DeviceArray]:
         """Starts a copy to the device; returns as soon as the source may be changed or freed.
 
@@ -222,7 +241,7 @@ class Scheduler(Face[DeviceArray]):
         chunk is captured only when what it waits for is over. Arguments and errors as `to_device`; what goes
         wrong after the start is raised by awaiting the transfer.
         """
-        transfer = await self._start_upload(array, out, priority, after)
+        transfer = await self._start_upload(array, out, priority, after, deadline_s)
         if not transfer.captured:
             try:
                 await transfer.wait_captured()
@@ -262,10 +281,17 @@ class Scheduler(Face[DeviceArray]):
         out: None = None,
         priority: Priority = ...,
         after: After | None = ...,
+        deadline_s: float | None = ...,
     ) -> NDArray[Any]: ...
     @overload
     async def to_host(
-        self, array: DeviceArray, *, out: ArrayT, priority: Priority = ..., after: After | None = ...
+        self,
+        array: DeviceArray,
+        *,
+        out: ArrayT,
+        priority: Priority = ...,
+        after: After | None = ...,
+        deadline_s: float | None = ...,
     ) -> ArrayT: ...
     async def to_host(
         self,
@@ -274,6 +300,7 @@ class Scheduler(Face[DeviceArray]):
         out: NDArray[Any] | None = None,
         priority: Priority = Priority.NORMAL,
         after: After | None = None,
+        deadline_s: float | None = None,
     ) -> NDArray[Any]:
         """Copies a device array to host memory; returns the numpy array when it is complete.
 
@@ -284,7 +311,7 @@ class Scheduler(Face[DeviceArray]):
                 by the device directly. A cancellation withdraws what is not on the device's queues yet; the
                 rest may still be written: to know when that is over, use `submit_to_host` and
                 `Transfer.quiesced`.
-            priority, after: as for `to_device`.
+            priority, after, deadline_s: as for `to_device`.
 
         Raises:
             InvalidTransfer: before anything was started.
@@ -294,8 +321,11 @@ class Scheduler(Face[DeviceArray]):
         bridge = self._bridge
         if bridge is None or not bridge.is_here():
             bridge = self._loop()
-        if after is not None:
-            return await (await self.submit_to_host(array, out=out, priority=priority, after=after))
+        if after is not None or deadline_s is not None:
+            transfer = await self.submit_to_host(
+                array, out=out, priority=priority, after=after, deadline_s=deadline_s
+            )
+            return await transfer
         target = self._host_target(array, out)
         result = target if out is None else out
         block = array._block
@@ -325,16 +355,22 @@ class Scheduler(Face[DeviceArray]):
         out: NDArray[Any] | None = None,
         priority: Priority = Priority.NORMAL,
         after: After | None = None,
+        deadline_s: float | None = None,
     ) -> Transfer[NDArray[Any]]:
         """Starts a copy to the host; awaiting the returned transfer gives the array. See `to_host`."""
         bridge = self._loop()
+        due_ns = due_ns_of(deadline_s)
         target = self._host_target(array, out)
         transfer: Transfer[NDArray[Any]] = Transfer(
             bridge, self._finish_download, target if out is None else out
         )
-        wait = await self._wait_for(bridge, after)
+        wait = await self._wait_for(bridge, after, due_ns)
         await self._when_room(
-            bridge, lambda: self._download(bridge.port, transfer, array, target, priority, wait)
+            bridge,
+            lambda: self._download(bridge.port, transfer, array, target, priority, wait),
+            due_ns,
+            "d2h",
+            array.nbytes,
         )
         return transfer
 
@@ -353,7 +389,12 @@ class Scheduler(Face[DeviceArray]):
         return transfer
 
     async def to_device_many(
-        self, tree: Any, *, priority: Priority = Priority.NORMAL, after: After | None = None
+        self,
+        tree: Any,
+        *,
+        priority: Priority = Priority.NORMAL,
+        after: After | None = None,
+        deadline_s: float | None = None,
     ) -> Any:
         """Copies every numpy array in a tree to the device: one request, one wake-up.
 
@@ -361,7 +402,7 @@ class Scheduler(Face[DeviceArray]):
             tree: lists, tuples, named tuples, dicts and dataclass instances, nested, of arrays. Numbers,
                 text, None and other leaves that are no arrays are passed through; what looks like an array
                 of another kind, an iterator or something to be awaited is refused.
-            priority, after: as for `to_device`, for all of them.
+            priority, after, deadline_s: as for `to_device`, for all of them.
 
         Returns:
             The same structure with a DeviceArray in the place of each array.
@@ -371,24 +412,39 @@ class Scheduler(Face[DeviceArray]):
             BatchError: some copies failed; its `errors` says which, its `results` has the others.
         """
         bridge = self._loop()
+        due_ns = due_ns_of(deadline_s)
         arrays, plan = sources_of(tree)
         transfer: Transfer[Any] = Transfer(bridge, self._finish_upload_many, (arrays, plan))
-        wait = await self._wait_for(bridge, after)
+        wait = await self._wait_for(bridge, after, due_ns)
         await self._when_room(
-            bridge, lambda: self._upload_many(bridge.port, transfer, arrays, priority, wait)
+            bridge,
+            lambda: self._upload_many(bridge.port, transfer, arrays, priority, wait),
+            due_ns,
+            "h2d",
+            sum(array.nbytes for array in arrays),
         )
         return await transfer
 
     async def to_host_many(
-        self, tree: Any, *, priority: Priority = Priority.NORMAL, after: After | None = None
+        self,
+        tree: Any,
+        *,
+        priority: Priority = Priority.NORMAL,
+        after: After | None = None,
+        deadline_s: float | None = None,
     ) -> Any:
         """Copies every device array in a tree to the host: one request, one wake-up. See `to_device_many`."""
         bridge = self._loop()
+        due_ns = due_ns_of(deadline_s)
         arrays, targets, spec = self._host_targets(tree)
         transfer: Transfer[Any] = Transfer(bridge, self._finish_download_many, spec)
-        wait = await self._wait_for(bridge, after)
+        wait = await self._wait_for(bridge, after, due_ns)
         await self._when_room(
-            bridge, lambda: self._download_many(bridge.port, transfer, arrays, targets, priority, wait)
+            bridge,
+            lambda: self._download_many(bridge.port, transfer, arrays, targets, priority, wait),
+            due_ns,
+            "d2h",
+            sum(array.nbytes for array in arrays),
         )
         return await transfer
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, TypeVar
 
-from npu_xfer.errors import TransferWarning, TransferWithdrawn
+from npu_xfer.errors import TransferTimeout, TransferWarning, TransferWithdrawn
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Generator
@@ -72,13 +72,26 @@ def raise_taken(failure: Failure) -> NoReturn:
 class Handle(Generic[T_co]):
     """One request to the engine and, later, its outcome."""
 
-    __slots__ = ("__weakref__", "_captured", "_finish", "_outcome", "_raised", "_spec", "_unseen", "_value")
+    __slots__ = (
+        "__weakref__",
+        "_captured",
+        "_finish",
+        "_outcome",
+        "_quiet",
+        "_raised",
+        "_spec",
+        "_unseen",
+        "_unwanted",
+        "_value",
+    )
 
     def __init__(self, finish: Callable[[tuple[Any, ...], Any], T_co], spec: Any) -> None:
         self._finish = finish  # turns the native outcome into the caller's value, or raises
         self._spec = spec
         self._captured = False
         self._outcome: tuple[Any, ...] | None = None
+        self._quiet = False  # over, and nothing touches its buffers
+        self._unwanted = False  # withdrawn: nobody is to be told of a failure
         self._raised: BaseException | None = None
         self._unseen: _NeverRetrieved | None = None
         self._value: Any = None
@@ -103,13 +116,24 @@ class Handle(Generic[T_co]):
         return self
 
     def _settle(self, outcome: tuple[Any, ...] | None, failed: bool) -> None:
-        """Called while reaping: None means captured, anything else is the end. A second time does nothing."""
+        """Called while reaping: None means captured, anything else is the end.
+
+        A second end follows one that came before the device was done (see TransferTimeout.in_flight).
+        """
         self._captured = True
-        if outcome is not None and self._outcome is None:
-            self._outcome = outcome
-            if failed:
-                errors = [error for error in outcome if isinstance(error, BaseException)]
-                self._unseen = _NeverRetrieved(errors[0])
+        if outcome is None:
+            return
+        if self._outcome is not None:
+            self._quiet = True
+            return
+        self._outcome = outcome
+        self._quiet = True
+        if failed:
+            errors = [error for error in outcome if isinstance(error, BaseException)]
+            self._unseen = _NeverRetrieved(errors[0])
+            if self._unwanted:
+                self._unseen.disarm()
+            self._quiet = not any(isinstance(error, TransferTimeout) and error.in_flight for error in errors)
 
     def _take(self) -> T_co:
         """The value of a done transfer; raises what it failed with."""
@@ -177,7 +201,7 @@ class Transfer(Handle[T_co]):
             woken, self._waiters = self._waiters, None
             for waiter in woken:
                 self._loop.wake(waiter)
-        if outcome is not None and self._onlookers is not None:
+        if self._quiet and self._onlookers is not None:
             woken, self._onlookers = self._onlookers, None
             for waiter in woken:
                 self._loop.wake(waiter)
@@ -190,6 +214,7 @@ class Transfer(Handle[T_co]):
         nothing to a transfer that is over.
         """
         if self._outcome is None:
+            self._unwanted = True
             self._loop.withdraw(self)
 
     async def quiesced(self) -> None:
@@ -241,6 +266,8 @@ class Transfer(Handle[T_co]):
                 _forget(self._waiters, waiter)
                 if not self._waiters:
                     self.withdraw()
+                    if self._unseen is not None:  # it failed while the cancellation was under way
+                        self._unseen.disarm()
                 raise
         return self._take()
 
@@ -255,7 +282,7 @@ class Over:
 
     def __await__(self) -> Generator[Any, Any, None]:
         transfer = self._transfer
-        while transfer._outcome is None:
+        while not transfer._quiet:
             waiter = transfer._loop.new_waiter()
             if transfer._onlookers is None:
                 transfer._onlookers = []

@@ -19,7 +19,9 @@ from npu_xfer.errors import (
     LibraryError,
     ResourceError,
     TransferError,
+    TransferTimeout,
     TransferWarning,
+    TransferWithdrawn,
     UnsupportedDType,
     WouldBlock,
     XferError,
@@ -46,6 +48,10 @@ def _samples() -> list[XferError]:
         UnsupportedDType("object elements cannot be moved", dtype="object"),
         ClosedError(),
         WouldBlock("the window is full", remedy="wait for a transfer"),
+        TransferWithdrawn(direction="h2d", nbytes=9, device=1),
+        TransferTimeout(
+            direction="d2h", nbytes=9, device=1, age_s=0.25, waited_for="its turn", in_flight=True, stream=3
+        ),
         ForkedProcessError("Scheduler", owner_pid=1, pid=2),
         LibraryError("none found", candidates=[("libx.so", "not found")], remedy="install it"),
         EngineDead(acl_error("aclrtSynchronizeStream", 507010), device=3),

@@ -82,8 +82,8 @@ static struct npux_after *allocate(struct npux_engine *e, unsigned n_waits, unsi
 }
 
 int npux_after_new(struct npux_engine *e, void *const *streams, unsigned n_streams, void *const *events,
-                   unsigned n_events, const void *const *keys, unsigned n_keys, struct npux_after **out,
-                   struct npux_err *err)
+                   unsigned n_events, const void *const *keys, unsigned n_keys, uint64_t deadline_ns,
+                   struct npux_after **out, struct npux_err *err)
 {
     struct npux_after *after;
     int rc = npux_engine_enter(e, "submit", err);
@@ -110,6 +110,7 @@ int npux_after_new(struct npux_engine *e, void *const *streams, unsigned n_strea
     for (unsigned i = 0; i < n_keys; i++)
         after->keys[i] = keys[i];
     after->n_follows = n_keys;
+    after->deadline_ns = deadline_ns;
     *out = after;
     return 0;
 }
@@ -139,6 +140,8 @@ int npux_after_admit_locked(struct npux_engine *e, struct npux_request *request,
 
     if (after->taken)
         return npux_fail(err, -EINVAL, "submit", "a wait belongs to one request");
+    if (npux_deadline_enter_locked(e, request, err) != 0)
+        return err->status;
     after->taken = true;
     for (unsigned i = 0; i < after->n_follows; i++) {
         struct npux_request *followed = npux_sched_find_live_locked(&e->sched, after->keys[i]);
@@ -380,7 +383,7 @@ static int refusal(const struct npux_engine *e, const struct npux_lane *lane, co
                    struct npux_err *err)
 {
     if (npux_op_withdrawn(op))
-        return npux_fail_withdrawn(err);
+        return npux_fail_dropped(op, err);
     if (lane->open_status != 0) {
         *err = lane->open_err;
         return err->status;

@@ -22,6 +22,7 @@
 #ifndef NPUX_CORE_AFTER_H
 #define NPUX_CORE_AFTER_H
 
+#include "core/deadline.h"
 #include "core/events.h"
 #include "core/lane.h"
 
@@ -46,8 +47,14 @@ struct npux_after {
     struct npux_op *ops, *ops_tail; /* admitted, not led; sched->mu */
     bool taken;                     /* by a request; sched->mu */
     bool queued;                    /* or led; sched->mu */
-    bool met;                       /* sched->mu */
-    const void *source;             /* the one stream whose work it waits for, or NULL */
+    uint64_t deadline_ns;           /* or 0; see deadline.h for this and what follows (sched->mu) */
+    uint64_t submitted_ns;
+    struct npux_request *request;
+    struct npux_after *next_due, *prev_due;
+    struct npux_note late_note;
+    bool late, told, over;
+    bool met;           /* sched->mu */
+    const void *source; /* the one stream whose work it waits for, or NULL */
     unsigned n_waits, n_follows;
     unsigned n_follows_left; /* requests that are still pending; sched->mu */
     const void **keys;       /* of the requests to follow */
@@ -74,11 +81,11 @@ int npux_afters_init(struct npux_engine *e);
 void npux_afters_destroy(struct npux_engine *e);
 
 /* What a request is to wait for: what has been put on the streams so far, events that somebody recorded, and
- * the requests with these keys. One reference. Blocks while the control thread records events. The calling
- * thread's context is not touched. */
+ * the requests with these keys; and until when it is to be over, or 0. One reference. Blocks while the
+ * control thread records events. The calling thread's context is not touched. */
 int npux_after_new(struct npux_engine *e, void *const *streams, unsigned n_streams, void *const *events,
-                   unsigned n_events, const void *const *keys, unsigned n_keys, struct npux_after **after,
-                   struct npux_err *err);
+                   unsigned n_events, const void *const *keys, unsigned n_keys, uint64_t deadline_ns,
+                   struct npux_after **after, struct npux_err *err);
 void npux_after_ref(struct npux_after *after);
 void npux_after_unref(struct npux_after *after);
 

@@ -323,6 +323,7 @@ static bool drain(struct npux_engine *e, uint64_t timeout_ns)
     e->torn_down = true;
     npux_sched_stop_locked(s);
     npux_afters_stop_locked(e);
+    npux_deadlines_stop_locked(e);
     pthread_mutex_unlock(&s->mu);
     if (!drained && e->runtime != NULL) {
         npux_arena_interrupt(e->staging_arena[NPUX_H2D]);
@@ -365,7 +366,9 @@ static uint64_t abandon_live(struct npux_engine *e)
         npux_ringer_flush(&ringer);
         npux_port_ref(request->port);
         ringer.port = request->port;
-        npux_port_push(request->port, &request->done_note);
+        npux_deadline_leave_locked(e, request);
+        npux_port_push(request->port,
+                       npux_deadline_told(request) ? &request->after->late_note : &request->done_note);
     }
     pthread_mutex_unlock(&e->sched.mu);
     npux_ringer_flush(&ringer);
@@ -391,6 +394,7 @@ void npux_engine_close(struct npux_engine *e, uint64_t timeout_ns, struct npux_c
     uint64_t deadline_ns = drained ? 0 : npux_now_ns() + STUCK_JOIN_NS; /* one for all threads */
 
     memset(report, 0, sizeof(*report));
+    npux_deadlines_join(e); /* it makes no ACL call, so it comes */
     report->n_stuck += npux_stagers_join(e, deadline_ns);
     for (unsigned i = 0; i < 2 * e->opts.n_lanes; i++)
         if (!npux_lane_join(&e->lanes[i], deadline_ns) || atomic_load(&e->lanes[i].stuck))

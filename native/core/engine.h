@@ -11,6 +11,7 @@
 #define NPUX_CORE_ENGINE_H
 
 #include "core/control.h"
+#include "core/deadline.h"
 #include "core/op.h"
 #include "core/runtime.h"
 #include "core/sched.h"
@@ -53,7 +54,8 @@ struct npux_engine {
     struct npux_arena *staging_arena[NPUX_N_DIRECTIONS]; /* between pageable memory and the DMA */
     struct npux_arena *result_arena;                     /* ordinary memory for to_host results */
     struct npux_lane *lanes;
-    struct npux_afters *afters;   /* transfers that wait for work of others */
+    struct npux_afters *afters; /* transfers that wait for work of others */
+    struct npux_deadlines deadlines;
     struct npux_befores *befores; /* work of others that waits for transfers */
     pthread_t *stagers;
     unsigned n_stagers; /* started and not joined */
@@ -122,8 +124,8 @@ struct npux_ringer {
 };
 void npux_ringer_flush(struct npux_ringer *ringer);
 
-/* What an op fails with that was withdrawn; returns the status. */
-int npux_fail_withdrawn(struct npux_err *err);
+/* Drops what was withdrawn and nobody has taken up, now. */
+void npux_engine_sweep(struct npux_engine *e);
 /* Ends these ops with an error, none of which anything was issued of. */
 void npux_engine_refuse_ops(struct npux_engine *e, struct npux_op *ops, const struct npux_err *err,
                             struct npux_ringer *ringer);

@@ -59,6 +59,8 @@ static void copy_async(struct npux_lane *lane, struct npux_chunk *chunk)
         chunk->acl_code = acl->aclrtMemcpyAsync(host, chunk->copy_nbytes, device, chunk->copy_nbytes,
                                                 ACL_MEMCPY_DEVICE_TO_HOST, lane->stream);
     chunk->issued = chunk->acl_code == ACL_SUCCESS;
+    if (chunk->issued)
+        atomic_store_explicit(&op->issued_on, lane->stream_id + NPUX_ISSUED_ON, memory_order_relaxed);
     if (ids && chunk->issued && acl->aclrtGetThreadLastTaskId(&after) == ACL_SUCCESS) {
         chunk->first_task = (uint16_t)(before + 1);
         chunk->last_task = (uint16_t)after;
@@ -207,6 +209,7 @@ static void copy_sync(struct npux_lane *lane, struct npux_chunk *chunk, struct n
     struct npux_err err;
     int code;
 
+    atomic_store_explicit(&chunk->op->issued_on, lane->stream_id + NPUX_ISSUED_ON, memory_order_relaxed);
     if (lane->direction == NPUX_H2D)
         code = e->acl->aclrtMemcpy(device, chunk->nbytes, host, chunk->nbytes, ACL_MEMCPY_HOST_TO_DEVICE);
     else
@@ -314,7 +317,7 @@ static struct npux_chunk *drop_withdrawn(struct npux_lane *lane, struct npux_chu
             continue;
         }
         *at = chunk->next;
-        npux_fail_withdrawn(&err);
+        npux_fail_dropped(chunk->op, &err);
         settle_failed(lane, chunk, &err, ringer);
     }
     return batch;

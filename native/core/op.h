@@ -49,6 +49,8 @@ struct npux_chunk {
     bool heap; /* allocated; otherwise the one in the op */
 };
 
+enum { NPUX_ISSUED_ON = 2 }; /* so that an unknown stream, -1, is not 0 */
+
 struct npux_op {
     struct npux_request *request;
     struct npux_op *next;          /* in one list at a time: stager queue, ops that may start */
@@ -75,6 +77,7 @@ struct npux_op {
     uint64_t alone_ns;  /* when it was submitted, if its direction was idle then and it is to be measured */
     uint64_t n_earlier; /* transfers of its direction before it (sched->mu) */
     atomic_uint n_chunks_left;
+    atomic_int issued_on; /* 0, or NPUX_ISSUED_ON more than the id of a stream that has got a part of it */
     struct npux_chunk chunk0;
 };
 

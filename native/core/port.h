@@ -17,8 +17,9 @@
 struct npux_request;
 
 /* FLUSH: the turn of the loop in which the request was submitted is over, see turn.h; it takes the place of
- * CAPTURED in a request whose sources were captured by submit. */
-enum npux_notice { NPUX_CAPTURED, NPUX_FLUSH, NPUX_DONE };
+ * CAPTURED in a request whose sources were captured by submit. RELEASED: a request whose DONE came before its
+ * end is over now, see deadline.h. */
+enum npux_notice { NPUX_CAPTURED, NPUX_FLUSH, NPUX_DONE, NPUX_RELEASED };
 
 struct npux_note { /* one entry; two are embedded in each request */
     struct npux_note *next;

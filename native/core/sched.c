@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "core/after.h"
 
 static const size_t MIN_BATCH_NBYTES = (size_t)256 << 10; /* below this a batch costs more than it hides */
 enum { MAX_BATCH_CHUNKS = 256 };                          /* far below the 2013 tasks a stream can queue */
@@ -67,18 +68,32 @@ static int pick(unsigned waiting, unsigned allowed, unsigned *n_passed_over[NPUX
     return picked;
 }
 
+static const uint64_t NEVER = UINT64_MAX;
+
+/* Of the same priority, what is due first goes first. */
+static uint64_t due_ns(const struct npux_op *op)
+{
+    const struct npux_after *after = op->request->after;
+
+    return after == NULL || after->deadline_ns == 0 ? NEVER : after->deadline_ns;
+}
+
 /* The stager's queues. ------------------------------------------------------------------------------ */
 
 void npux_sched_push_stager_locked(struct npux_sched *s, struct npux_op *op)
 {
     struct npux_op_queue *q = &s->stager[op->request->priority];
+    uint64_t due = due_ns(op);
+    struct npux_op **at = &q->head;
 
-    op->next = NULL;
-    if (q->head == NULL)
-        q->head = op;
-    else
-        q->tail->next = op;
-    q->tail = op;
+    if (due == NEVER && q->head != NULL)
+        at = &q->tail->next;
+    while (*at != NULL && due_ns(*at) <= due)
+        at = &(*at)->next;
+    op->next = *at;
+    *at = op;
+    if (op->next == NULL)
+        q->tail = op;
     pthread_cond_signal(&s->stager_cv);
 }
 
@@ -186,15 +201,21 @@ static size_t with_following(const struct npux_chunk *chunk)
     return nbytes;
 }
 
+/* Behind those that are due before it; without a deadline to the end. */
 static void append(struct npux_chunk_queue *q, struct npux_chunk *chunk)
 {
-    chunk->next = NULL;
-    if (q->head == NULL)
-        q->head = chunk;
-    else
-        q->tail->next = chunk;
-    q->tail = chunk;
+    uint64_t due = due_ns(chunk->op);
+    struct npux_chunk **at = &q->head;
+
     q->n++;
+    if (due == NEVER && q->head != NULL)
+        at = &q->tail->next;
+    while (*at != NULL && due_ns((*at)->op) <= due)
+        at = &(*at)->next;
+    chunk->next = *at;
+    *at = chunk;
+    if (chunk->next == NULL)
+        q->tail = chunk;
 }
 
 /* What may be on the streams of a direction, and what one lane takes, of this priority. BULK is cut to half
@@ -545,53 +566,4 @@ void npux_sched_stop_locked(struct npux_sched *s)
     pthread_cond_broadcast(&s->ready[NPUX_H2D].cv);
     pthread_cond_broadcast(&s->ready[NPUX_D2H].cv);
     pthread_cond_broadcast(&s->stager_cv);
-}
-
-static size_t bucket_of(const void *key)
-{
-    return ((uintptr_t)key >> 4) % NPUX_N_KEYS; /* objects of malloc: the low bits are alike */
-}
-
-static struct npux_request **bucket(struct npux_sched *s, const void *key)
-{
-    return &s->by_key[bucket_of(key)];
-}
-
-void npux_sched_live_add_locked(struct npux_sched *s, struct npux_request *request)
-{
-    request->prev_live = NULL;
-    request->next_live = s->live;
-    if (s->live != NULL)
-        s->live->prev_live = request;
-    s->live = request;
-    if (request->key != NULL) {
-        struct npux_request **head = bucket(s, request->key);
-        request->next_by_key = *head;
-        *head = request;
-    }
-}
-
-struct npux_request *npux_sched_find_live_locked(const struct npux_sched *s, const void *key)
-{
-    struct npux_request *request = s->by_key[bucket_of(key)];
-
-    while (request != NULL && request->key != key)
-        request = request->next_by_key;
-    return request;
-}
-
-void npux_sched_live_remove_locked(struct npux_sched *s, struct npux_request *request)
-{
-    if (request->prev_live != NULL)
-        request->prev_live->next_live = request->next_live;
-    else
-        s->live = request->next_live;
-    if (request->next_live != NULL)
-        request->next_live->prev_live = request->prev_live;
-    if (request->key != NULL) {
-        struct npux_request **at = bucket(s, request->key);
-        while (*at != request)
-            at = &(*at)->next_by_key;
-        *at = request->next_by_key;
-    }
 }

@@ -147,7 +147,7 @@ static void step(struct npux_engine *e, struct npux_op *op, struct npux_ringer *
         if (atomic_load(&e->dead))
             err = e->death;
         else if (npux_op_withdrawn(op))
-            npux_fail_withdrawn(&err);
+            npux_fail_dropped(op, &err);
         else
             npux_fail(&err, -ESHUTDOWN, "close", "the scheduler was closed before this transfer started");
         give_up(e, op, &err, ringer);

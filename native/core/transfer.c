@@ -74,6 +74,7 @@ static bool finish_request_locked(struct npux_engine *e, struct npux_request *re
     if (request->abandoned) /* close has told the user already; the request is leaked on purpose */
         return false;
     npux_sched_live_remove_locked(&e->sched, request);
+    npux_deadline_leave_locked(e, request);
     return true;
 }
 
@@ -154,7 +155,8 @@ static void finish_ops(struct npux_engine *e, struct npux_op *ops, struct npux_r
     while (told != NULL) {
         struct npux_request *request = told->request;
         told = told->next;
-        notify(ringer, request->port, &request->done_note); /* its ops may be gone from here on */
+        notify(ringer, request->port, /* its ops may be gone from here on */
+               npux_deadline_told(request) ? &request->after->late_note : &request->done_note);
     }
     start_ops(e, started, ringer);
 }
@@ -264,7 +266,7 @@ void npux_engine_start_op(struct npux_engine *e, struct npux_op *op, struct npux
         if (e->dead)
             err = e->death;
         else if (npux_op_withdrawn(op))
-            npux_fail_withdrawn(&err);
+            npux_fail_dropped(op, &err);
         else
             npux_fail(&err, -ESHUTDOWN, "close", "the scheduler was closed before this transfer started");
         npux_engine_refuse_op(e, op, &err, ringer);

@@ -10,29 +10,42 @@
 
 #include "core/after.h"
 
-int npux_fail_withdrawn(struct npux_err *err)
+void npux_engine_sweep(struct npux_engine *e)
 {
-    return npux_fail(err, -ECANCELED, "withdraw", "withdrawn before it was copied");
+    struct npux_ringer ringer = {0};
+    struct npux_chunk *chunks;
+    struct npux_op *lists[2];
+    struct npux_err err;
+
+    pthread_mutex_lock(&e->sched.mu);
+    npux_sched_sweep_locked(&e->sched, &lists[0], &chunks);
+    lists[1] = npux_afters_purge_locked(e, false);
+    pthread_mutex_unlock(&e->sched.mu);
+    for (int i = 0; i < 2; i++)
+        while (lists[i] != NULL) {
+            struct npux_op *op = lists[i];
+            lists[i] = op->next;
+            npux_fail_dropped(op, &err);
+            npux_engine_refuse_op(e, op, &err, &ringer);
+        }
+    while (chunks != NULL) {
+        struct npux_chunk *chunk = chunks;
+        chunks = chunk->next;
+        npux_fail_dropped(chunk->op, &err);
+        npux_engine_fail_chunk(e, chunk, -1, &err);
+        npux_engine_retire_chunk(e, chunk, &ringer);
+    }
+    npux_ringer_flush(&ringer);
 }
 
 static int sweep_on_control(void *argument)
 {
     struct npux_engine *e = argument;
-    struct npux_ringer ringer = {0};
-    struct npux_chunk *chunks;
-    struct npux_op *ops, *held;
-    struct npux_err err;
 
     pthread_mutex_lock(&e->sched.mu);
     e->sched.sweeps = false;
-    npux_sched_sweep_locked(&e->sched, &ops, &chunks);
-    held = npux_afters_purge_locked(e, false);
     pthread_mutex_unlock(&e->sched.mu);
-    npux_fail_withdrawn(&err);
-    npux_engine_refuse_ops(e, ops, &err, &ringer);
-    npux_engine_refuse_ops(e, held, &err, &ringer);
-    npux_engine_fail_chunks(e, chunks, &err, &ringer);
-    npux_ringer_flush(&ringer);
+    npux_engine_sweep(e);
     return 0;
 }
 

@@ -66,11 +66,12 @@ PyObject *npux_py_after_new(PyObject *engine_object, struct npux_engine *e, PyOb
     const void **keys = NULL;
     struct wait_object *self = NULL;
     struct npux_err err;
+    long long deadline_ns;
     allocfunc alloc = (allocfunc)PyType_GetSlot(npux_py_after_type, Py_tp_alloc);
     int rc = -1;
 
-    if (!PyArg_ParseTuple(args, "O!O!O!", &PyList_Type, &stream_list, &PyList_Type, &event_list, &PyList_Type,
-                          &handles))
+    if (!PyArg_ParseTuple(args, "O!O!O!L", &PyList_Type, &stream_list, &PyList_Type, &event_list,
+                          &PyList_Type, &handles, &deadline_ns))
         return NULL;
     streams = addresses_of(stream_list, &n_streams);
     events = streams == NULL ? NULL : addresses_of(event_list, &n_events);
@@ -82,7 +83,7 @@ PyObject *npux_py_after_new(PyObject *engine_object, struct npux_engine *e, PyOb
         self->handles = PyList_AsTuple(handles);
         Py_BEGIN_ALLOW_THREADS rc =
             npux_after_new(e, streams, (unsigned)n_streams, events, (unsigned)n_events, keys,
-                           (unsigned)n_keys, &self->after, &err);
+                           (unsigned)n_keys, (uint64_t)deadline_ns, &self->after, &err);
         Py_END_ALLOW_THREADS if (rc != 0)
         {
             self->after = NULL;

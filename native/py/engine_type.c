@@ -512,7 +512,9 @@ static PyMethodDef methods[] = {
      "submit_many(port, handle, direction, [array or (array, block, offset), ...], priority) -> bool\n\n"
      "Several transfers as one request with one completion."},
     {"after", engine_after, METH_VARARGS,
-     "after(streams, events, handles) -> Wait\n\nWhat a request is to wait for, for one submit."},
+     "after(streams, events, handles, deadline_ns) -> Wait\n\nWhat one submit is to wait for, and until "
+     "when: on "
+     "CLOCK_MONOTONIC, or 0."},
     {"withdraw", engine_withdraw, METH_O,
      "withdraw(handle)\n\nDrops what is not issued of that request; nothing if it is over."},
     {"order_before", engine_order_before, METH_VARARGS,

@@ -127,7 +127,9 @@ static int reap_note(const struct npux_note *note, PyObject *list)
         npux_py_engine_flush(pr->engine);
         return 0;
     }
-    if (note->what == NPUX_CAPTURED) {
+    if (note->what == NPUX_RELEASED) { /* its handle has its outcome already */
+        outcome = PyTuple_New(0);
+    } else if (note->what == NPUX_CAPTURED) {
         npux_py_release_captured(request);
         Py_INCREF(Py_None);
         outcome = Py_None;
@@ -144,7 +146,7 @@ static int reap_note(const struct npux_note *note, PyObject *list)
         rc = news == NULL ? -1 : PyList_Append(list, news);
         Py_XDECREF(news);
     }
-    if (note->what == NPUX_DONE) {
+    if (note->what == NPUX_RELEASED || (note->what == NPUX_DONE && !npux_deadline_told(request))) {
         request->user = NULL;
         if (!request->abandoned) {
             npux_request_free(request);

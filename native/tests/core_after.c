@@ -57,8 +57,8 @@ static struct job *start_after(struct rig *rig, struct foreign *f, enum npux_dir
 
     job->request->key = job;
     job_set(job, 0, direction, host, f->nbytes, f->block, 0);
-    CHECK_EQ(npux_after_new(rig->engine, &f->stream, 1, NULL, 0, &key, follows != NULL, &job->request->after,
-                            &err),
+    CHECK_EQ(npux_after_new(rig->engine, &f->stream, 1, NULL, 0, &key, follows != NULL, 0,
+                            &job->request->after, &err),
              0);
     CHECK_EQ(job_submit(rig, job), 0);
     return job;
@@ -155,7 +155,7 @@ static void check_used_twice(void)
     char bytes[64] = {0};
 
     rig_open(&rig, &opts);
-    CHECK_EQ(npux_after_new(rig.engine, NULL, 0, NULL, 0, NULL, 0, &after, &err), 0);
+    CHECK_EQ(npux_after_new(rig.engine, NULL, 0, NULL, 0, NULL, 0, 0, &after, &err), 0);
     for (int i = 0; i < 2; i++) {
         jobs[i] = job_new(&rig, 1);
         job_set(jobs[i], 0, NPUX_H2D, bytes, sizeof(bytes), NULL, 0);

@@ -320,6 +320,46 @@ static void check_bulk_beside_normal(unsigned n_lanes)
     s.n_lanes = 2;
 }
 
+/* Of one priority: what is due first, then what is due at any time, as it came. */
+static void check_deadlines(struct npux_port *port)
+{
+    static const uint64_t due_ns[] = {0, 30, 10, 0, 20, 10};
+    static const size_t order[] = {2, 5, 4, 1, 0, 3};
+    enum { N = sizeof(due_ns) / sizeof(due_ns[0]) };
+    struct npux_request *requests[N];
+    struct npux_staging work;
+    struct npux_batch taken;
+    struct npux_chunk *batch;
+
+    for (size_t i = 0; i < N; i++) {
+        struct npux_after *after = calloc(1, sizeof(*after));
+        requests[i] = npux_request_new(port, 1);
+        CHECK(after != NULL && requests[i] != NULL);
+        atomic_init(&after->n_refs, 1);
+        after->deadline_ns = due_ns[i];
+        requests[i]->after = after;
+    }
+    for (size_t i = 0; i < N; i++) {
+        struct npux_chunk *c = chunk(8 * MIB, i);
+        c->op = &requests[i]->ops[0];
+        push(c);
+        pthread_mutex_lock(&s.mu);
+        npux_sched_push_stager_locked(&s, &requests[i]->ops[0]);
+        pthread_mutex_unlock(&s.mu);
+    }
+    for (size_t i = 0; i < N; i++) {
+        batch = npux_sched_take_ready(&s, NPUX_H2D, &taken);
+        CHECK_EQ(batch->offset, order[i]);
+        CHECK(batch->next == NULL);
+        free(batch);
+        npux_sched_batch_done(&s, NPUX_H2D, &taken, true);
+        npux_sched_take_stager(&s, &work);
+        CHECK(work.op == &requests[order[i]]->ops[0]);
+    }
+    for (size_t i = 0; i < N; i++)
+        npux_request_free(requests[i]);
+}
+
 static struct npux_op *queued(int i, enum npux_priority priority)
 {
     writer(i, &block)->request = owners[priority]->request;
@@ -462,6 +502,7 @@ int main(void)
     check_bulk_beside_normal(2);
     check_bulk_beside_normal(3);
     check_live();
+    check_deadlines(port);
     check_purge();
     npux_sched_destroy(&s);
     check_wakeups(0);

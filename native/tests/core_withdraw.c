@@ -152,7 +152,8 @@ static void check_behind_a_stream(void)
         struct npux_err err;
         jobs[i] = job_new(&rig, 1);
         job_set(jobs[i], 0, NPUX_D2H, dst[i], 1000, block, 0);
-        CHECK_EQ(npux_after_new(rig.engine, &stream, 1, NULL, 0, NULL, 0, &jobs[i]->request->after, &err), 0);
+        CHECK_EQ(npux_after_new(rig.engine, &stream, 1, NULL, 0, NULL, 0, 0, &jobs[i]->request->after, &err),
+                 0);
         CHECK_EQ(job_submit(&rig, jobs[i]), 0);
     }
     UNTIL(sim.pending_tasks(0) >= 7); /* a copy and four records on it; a wait and a copy behind it */

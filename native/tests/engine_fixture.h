@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "core/engine.h"
+#include "core/after.h"
 #include "sim/aclsim.h"
 #include "tests/check.h"
 
@@ -239,6 +239,8 @@ struct outcome {
 struct job {
     struct npux_request *request; /* NULL after DONE */
     bool captured, done, abandoned;
+    bool told; /* DONE came before its end; released says that this came, too */
+    bool released;
     uint32_t n;
     struct outcome out[];
 };
@@ -320,17 +322,26 @@ static inline void note_arrived(struct rig *rig, struct npux_note *note)
         return;
     }
     if (note->what == NPUX_CAPTURED) {
-        CHECK(!job->captured && !job->done);
+        CHECK(!job->captured && (!job->done || job->told));
         job->captured = true;
         rig->n_captured++;
         return;
     }
-    CHECK(!job->done);
-    CHECK(job->captured || note->request->abandoned || note->request->awaits_end);
-    job_take_outcomes(job);
-    job->done = true;
-    job->abandoned = note->request->abandoned;
-    rig->n_done++;
+    if (note->what == NPUX_RELEASED) {
+        CHECK(job->done && job->told && !job->released);
+        job->abandoned = note->request->abandoned;
+        job->released = true;
+    } else {
+        CHECK(!job->done);
+        job->told = npux_deadline_told(note->request);
+        CHECK(job->captured || note->request->abandoned || note->request->awaits_end || job->told);
+        job_take_outcomes(job);
+        job->done = true;
+        job->abandoned = note->request->abandoned;
+        rig->n_done++;
+        if (job->told)
+            return;
+    }
     if (!job->abandoned) {
         npux_request_free(job->request);
         job->request = NULL;
@@ -366,6 +377,12 @@ static inline void reap_some(struct rig *rig)
 static inline void wait_done(struct rig *rig, const struct job *job)
 {
     while (!job->done)
+        reap_some(rig);
+}
+
+static inline void wait_released(struct rig *rig, const struct job *job)
+{
+    while (!job->released)
         reap_some(rig);
 }
 
