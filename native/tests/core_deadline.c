@@ -48,7 +48,7 @@ static void check_in_flight(void)
     CHECK_EQ(job->out[0].status, -ETIME);
     CHECK(says(job, "the device"));
     CHECK(job->told && !job->released);
-    CHECK(job->out[0].acl_code >= 50);            /* its age in milliseconds */
+    CHECK(job->out[0].acl_code >= 1); /* its age in milliseconds, since submit */
     CHECK_EQ(npux_engine_pending(rig.engine), 1); /* its memory and its place are not free */
     CHECK_EQ(sim.release_engine(0, ACLSIM_D2H), 0);
     wait_released(&rig, job);
