@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from npu_xfer._foreign import foreign_array, speaks
 from npu_xfer.errors import InvalidTransfer, UnsupportedDType
 
 if TYPE_CHECKING:
@@ -32,7 +33,13 @@ __all__ = [
 
 def is_source(value: object) -> bool:
     """Whether a leaf of a tree is something to move, rather than to pass through."""
-    return isinstance(value, np.ndarray | np.generic)
+    if isinstance(value, np.ndarray | np.generic):
+        return True
+    return speaks(value) and not _is_ours(value)
+
+
+def _is_ours(value: object) -> bool:
+    return type(value).__module__.split(".")[0] == "npu_xfer"
 
 
 _PLAIN = frozenset(id(np.dtype(char)) for char in "?bhilqpBHILQPefdFD")
@@ -47,7 +54,7 @@ def is_plain(value: object) -> TypeGuard[NDArray[Any]]:
 def as_source(value: object) -> NDArray[Any]:
     """The array behind `value`, without copying its data.
 
-    Raises InvalidTransfer for anything that is not a numpy array or scalar, UnsupportedDType for a dtype
+    Raises InvalidTransfer for anything that is no array in any protocol, UnsupportedDType for a dtype
     whose bytes mean nothing on a device (Python objects) or something else there (foreign byte order).
     """
     if type(value) is np.ndarray:
@@ -62,7 +69,10 @@ def as_source(value: object) -> NDArray[Any]:
     elif isinstance(value, np.generic):
         array = np.asarray(value)
     else:
-        raise InvalidTransfer(f"{name_of(value)} was given, a numpy array is needed", remedy=_advice(value))
+        found = None if _is_ours(value) else foreign_array(value)
+        if found is None:
+            raise InvalidTransfer(f"{name_of(value)} was given, an array is needed", remedy=_advice(value))
+        array = found
     _check_dtype(array.dtype)
     return array
 
@@ -82,10 +92,8 @@ def _advice(value: object) -> str:
         return "it is in host memory already; to_device moves it"
     if isinstance(value, Iterator):
         return "make a list of it first"
-    if type(value).__module__.startswith("npu_xfer"):
+    if _is_ours(value):
         return "it is on the device already; to_host fetches it"
-    if type(value).__module__.startswith("torch"):
-        return "pass tensor.numpy(), for a tensor in host memory"
     return "wrap it first, for example with numpy.asarray(...)"
 
 
@@ -130,40 +138,56 @@ def prepare(value: object) -> tuple[NDArray[Any], NDArray[Any]]:
 
 
 def exportable(array: NDArray[Any]) -> NDArray[Any]:
-    """The same memory under a dtype that exports a buffer: numpy refuses to export dates and durations."""
-    if id(array.dtype) in _PLAIN:
+    """The same memory under a dtype that exports a buffer.
+
+    numpy refuses to export dates, durations and the types of other packages, also in fields.
+    """
+    dtype = array.dtype
+    if id(dtype) in _PLAIN:
         return array
-    return array.view(np.int64) if array.dtype.kind in "mM" else array
+    if dtype.isbuiltin == 1 and dtype.kind not in "mM":
+        return array
+    if array.nbytes == 0:
+        return np.empty(0, np.uint8)
+    return array.view(np.int64) if dtype.kind in "mM" else array.view(np.dtype((np.void, dtype.itemsize)))
 
 
 def as_destination(value: object, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
     """Checks a caller's host array as the target of a copy of this shape and dtype.
 
-    Raises InvalidTransfer when it is not a numpy array, has another shape or dtype, is read-only, or when
-    several of its elements share memory.
+    Raises InvalidTransfer when it is no array in any protocol, has another shape or dtype, is read-only, or
+    when several of its elements share memory.
     """
-    if not isinstance(value, np.ndarray):
-        raise InvalidTransfer(
-            f"out is {name_of(value)}, a writable numpy array is needed",
-            remedy="pass numpy.empty(shape, dtype) or xfer.empty_pinned(shape, dtype)",
-        )
+    who = "out"
     if isinstance(value, np.ma.MaskedArray):
         raise InvalidTransfer(
             "out is a masked array, whose mask would hide what arrives", remedy="pass out.data"
         )
-    array: NDArray[Any] = value.view(np.ndarray)
+    if isinstance(value, np.ndarray):
+        array: NDArray[Any] = value.view(np.ndarray)
+    else:
+        who = f"out, {name_of(value)},"
+        found = None if _is_ours(value) else foreign_array(value)
+        if found is None:
+            raise InvalidTransfer(
+                f"out is {name_of(value)}, a writable array is needed",
+                remedy="pass numpy.empty(shape, dtype) or xfer.empty_pinned(shape, dtype)",
+            )
+        array = found
     if array.shape != shape or array.dtype != dtype:
         raise InvalidTransfer(
-            f"out has shape {array.shape} and dtype {array.dtype}, "
+            f"{who} has shape {array.shape} and dtype {array.dtype}, "
             f"the device array has shape {shape} and dtype {dtype}",
             remedy="give both the same shape and dtype; a copy converts nothing",
         )
     _check_dtype(array.dtype)
     if not array.flags.writeable:
-        raise InvalidTransfer("out is read-only", remedy="pass a writable array, or none and take the result")
+        raise InvalidTransfer(
+            f"{who} is read-only", remedy="pass a writable array, or none and take the result"
+        )
     if _elements_overlap(array):
         raise InvalidTransfer(
-            f"elements of out share memory (shape {array.shape}, strides {array.strides})",
+            f"elements of {who} share memory (shape {array.shape}, strides {array.strides})",
             remedy="pass an array that was not made by broadcasting or as_strided",
         )
     return array

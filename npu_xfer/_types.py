@@ -4,8 +4,34 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from typing import TypeAlias
+
+    import numpy as np
+    from numpy.typing import NDArray
+    from typing_extensions import Buffer
 
 __all__ = ["Direction", "LaneStats", "LibraryInfo", "Priority", "Stats"]
+
+
+class SupportsArrayInterface(Protocol):
+    """Host memory as numpy's array interface describes it."""
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]: ...
+
+
+class SupportsDLPack(Protocol):
+    """A tensor of another library."""
+
+    def __dlpack_device__(self) -> tuple[Any, int]: ...
+
+
+if TYPE_CHECKING:
+    HostTarget: TypeAlias = NDArray[Any] | Buffer | SupportsArrayInterface | SupportsDLPack
+    HostArray: TypeAlias = HostTarget | np.generic
 
 
 class _TextEnum(str, enum.Enum):

@@ -20,14 +20,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
 
-    import numpy as np
     from numpy.typing import NDArray
     from typing_extensions import Self
+
+    from npu_xfer._types import HostArray, HostTarget
 
 __all__ = ["BlockingDeviceArray", "BlockingScheduler", "BlockingTransfer"]
 
 T_co = TypeVar("T_co", covariant=True)
-ArrayT = TypeVar("ArrayT", bound="NDArray[Any]")
+TargetT = TypeVar("TargetT", bound="HostTarget")
 
 _SIGNAL_S = 0.5  # how often a wait lets Python handle signals
 
@@ -37,12 +38,11 @@ class BlockingDeviceArray(ArrayOnDevice):
 
     __slots__ = ()
 
-    def to_host(
-        self, *, out: NDArray[Any] | None = None, priority: Priority = Priority.NORMAL
-    ) -> NDArray[Any]:
+    def to_host(self, *, out: HostTarget | None = None, priority: Priority = Priority.NORMAL) -> NDArray[Any]:
         """A copy in host memory; see `BlockingScheduler.to_host`."""
         face: BlockingScheduler = self._owner
-        return face.to_host(self, out=out)
+        result: NDArray[Any] = face.submit_to_host(self, out=out, priority=priority).result()
+        return result
 
 
 class _Inbox:
@@ -179,7 +179,7 @@ class BlockingScheduler(Face[BlockingDeviceArray]):
 
     def submit_to_device(
         self,
-        array: NDArray[Any] | np.generic,
+        array: HostArray,
         *,
         out: BlockingDeviceArray | None = None,
         priority: Priority = Priority.NORMAL,
@@ -191,7 +191,7 @@ class BlockingScheduler(Face[BlockingDeviceArray]):
 
     def _start_upload(
         self,
-        array: NDArray[Any] | np.generic,
+        array: HostArray,
         out: BlockingDeviceArray | None,
         priority: int,
         *,
@@ -209,20 +209,19 @@ class BlockingScheduler(Face[BlockingDeviceArray]):
         self,
         array: BlockingDeviceArray,
         *,
-        out: NDArray[Any] | None = None,
+        out: HostTarget | None = None,
         priority: Priority = Priority.NORMAL,
     ) -> BlockingTransfer[NDArray[Any]]:
         """Starts a copy to the host; `result` of the returned transfer gives the array."""
         target = self._host_target(array, out)
-        transfer: BlockingTransfer[NDArray[Any]] = BlockingTransfer(
-            self._inbox(), self._finish_download, target if out is None else out
-        )
+        result: Any = target if out is None else out
+        transfer: BlockingTransfer[Any] = BlockingTransfer(self._inbox(), self._finish_download, result)
         self._when_room(lambda: self._download(transfer._port, transfer, array, target, priority))
         return transfer
 
     def to_device(
         self,
-        array: NDArray[Any] | np.generic,
+        array: HostArray,
         *,
         out: BlockingDeviceArray | None = None,
         priority: Priority = Priority.NORMAL,
@@ -235,14 +234,14 @@ class BlockingScheduler(Face[BlockingDeviceArray]):
         self, array: BlockingDeviceArray, *, out: None = None, priority: Priority = ...
     ) -> NDArray[Any]: ...
     @overload
-    def to_host(self, array: BlockingDeviceArray, *, out: ArrayT, priority: Priority = ...) -> ArrayT: ...
+    def to_host(self, array: BlockingDeviceArray, *, out: TargetT, priority: Priority = ...) -> TargetT: ...
     def to_host(
         self,
         array: BlockingDeviceArray,
         *,
-        out: NDArray[Any] | None = None,
+        out: HostTarget | None = None,
         priority: Priority = Priority.NORMAL,
-    ) -> NDArray[Any]:
+    ) -> Any:
         """Copies a device array to host memory; see `Scheduler.to_host`."""
         return self.submit_to_host(array, out=out, priority=priority).result()
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from npu_xfer import _native
+    from npu_xfer._types import HostTarget
 
 __all__ = ["ArrayOnDevice", "DeviceArray"]
 
@@ -113,7 +114,7 @@ class ArrayOnDevice:
 
 class _HostFace(Protocol):
     def to_host(
-        self, array: ArrayOnDevice, *, out: NDArray[Any] | None = ..., priority: Priority = ...
+        self, array: ArrayOnDevice, *, out: HostTarget | None = ..., priority: Priority = ...
     ) -> Awaitable[NDArray[Any]]: ...
 
 
@@ -123,7 +124,7 @@ class DeviceArray(ArrayOnDevice):
     __slots__ = ()
 
     async def to_host(
-        self, *, out: NDArray[Any] | None = None, priority: Priority = Priority.NORMAL
+        self, *, out: HostTarget | None = None, priority: Priority = Priority.NORMAL
     ) -> NDArray[Any]:
         """A copy in host memory; see `Scheduler.to_host`."""
         face: _HostFace = self._owner

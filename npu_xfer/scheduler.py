@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
 
-    import numpy as np
     from numpy.typing import NDArray
     from typing_extensions import Self
 
     from npu_xfer import _native
+    from npu_xfer._types import HostArray, HostTarget
 
 __all__ = ["Scheduler"]
 
-ArrayT = TypeVar("ArrayT", bound="NDArray[Any]")
+TargetT = TypeVar("TargetT", bound="HostTarget")
 
 
 class Scheduler(Face[DeviceArray]):
@@ -125,7 +125,7 @@ class Scheduler(Face[DeviceArray]):
             await bridge.when_room(start)
 
     async def _start_upload(
-        self, array: NDArray[Any] | np.generic, out: DeviceArray | None, priority: int = Priority.NORMAL
+        self, array: HostArray, out: DeviceArray | None, priority: int = Priority.NORMAL
     ) -> Transfer[DeviceArray]:
         bridge = self._loop()
         source = as_source(array)
@@ -138,16 +138,17 @@ class Scheduler(Face[DeviceArray]):
 
     async def to_device(
         self,
-        array: NDArray[Any] | np.generic,
+        array: HostArray,
         *,
         out: DeviceArray | None = None,
         priority: Priority = Priority.NORMAL,
     ) -> DeviceArray:
-        """Copies a numpy array to the device; returns when its bytes are there, visible to every stream.
+        """Copies an array to the device; returns when its bytes are there, visible to every stream.
 
         Args:
-            array: any native numeric, date or structured dtype, any strides; copied in C order. It must not
-                change before the call returns (see `submit_to_device`).
+            array: a numpy array or scalar of any strides; bytes, a memoryview or another buffer; a tensor in
+                host memory; see docs/arrays.md. Copied in C order. It must not change before the call
+                returns (see `submit_to_device`).
             out: an array of this device to copy into, of the same shape and dtype, instead of a new one.
             priority: which of the transfers that could go now goes first; order on shared memory is kept
                 whatever the priorities.
@@ -179,7 +180,7 @@ class Scheduler(Face[DeviceArray]):
 
     async def submit_to_device(
         self,
-        array: NDArray[Any] | np.generic,
+        array: HostArray,
         *,
         out: DeviceArray | None = None,
         priority: Priority = Priority.NORMAL,
@@ -201,16 +202,17 @@ class Scheduler(Face[DeviceArray]):
         self, array: DeviceArray, *, out: None = None, priority: Priority = ...
     ) -> NDArray[Any]: ...
     @overload
-    async def to_host(self, array: DeviceArray, *, out: ArrayT, priority: Priority = ...) -> ArrayT: ...
+    async def to_host(self, array: DeviceArray, *, out: TargetT, priority: Priority = ...) -> TargetT: ...
     async def to_host(
-        self, array: DeviceArray, *, out: NDArray[Any] | None = None, priority: Priority = Priority.NORMAL
-    ) -> NDArray[Any]:
+        self, array: DeviceArray, *, out: HostTarget | None = None, priority: Priority = Priority.NORMAL
+    ) -> Any:
         """Copies a device array to host memory; returns the numpy array when it is complete.
 
         Args:
             array: what `to_device` returned.
-            out: a writable array of the same shape and dtype, any strides without overlap, instead of a new
-                one; undefined until the call returns, and after an error. One of `empty_pinned` is written
+            out: a writable array of the same shape and dtype, any strides without overlap, or another
+                library's writable buffer or tensor in host memory, instead of a new array;
+                undefined until the call returns, and after an error. One of `empty_pinned` is written
                 by the device directly. After a cancellation the copy may still write it: to know when that is
                 over, use `submit_to_host` and await the transfer again.
 
@@ -223,7 +225,7 @@ class Scheduler(Face[DeviceArray]):
         if bridge is None or not bridge.is_here():
             bridge = self._loop()
         target = self._host_target(array, out)
-        result = target if out is None else out
+        result: Any = target if out is None else out
         block = array._block
         if block is None:  # no bytes
             return result
@@ -241,24 +243,23 @@ class Scheduler(Face[DeviceArray]):
         return result
 
     async def submit_to_host(
-        self, array: DeviceArray, *, out: NDArray[Any] | None = None, priority: Priority = Priority.NORMAL
+        self, array: DeviceArray, *, out: HostTarget | None = None, priority: Priority = Priority.NORMAL
     ) -> Transfer[NDArray[Any]]:
         """Starts a copy to the host; awaiting the returned transfer gives the array. See `to_host`."""
         bridge = self._loop()
         target = self._host_target(array, out)
-        transfer: Transfer[NDArray[Any]] = Transfer(
-            bridge, self._finish_download, target if out is None else out
-        )
+        result: Any = target if out is None else out
+        transfer: Transfer[Any] = Transfer(bridge, self._finish_download, result)
         await self._when_room(bridge, lambda: self._download(bridge.port, transfer, array, target, priority))
         return transfer
 
     async def to_device_many(self, tree: Any, *, priority: Priority = Priority.NORMAL) -> Any:
-        """Copies every numpy array in a tree to the device: one request, one wake-up.
+        """Copies every array in a tree to the device: one request, one wake-up.
 
         Args:
-            tree: lists, tuples, named tuples, dicts and dataclass instances, nested, of arrays. Numbers,
-                text, None and other leaves that are no arrays are passed through; what looks like an array
-                of another kind, an iterator or something to be awaited is refused.
+            tree: lists, tuples, named tuples, dicts and dataclass instances, nested, of arrays as `to_device`
+                takes them. Numbers, text, bytes, None and other leaves that are no arrays are passed through;
+                an iterator, something to be awaited, and an array in no protocol are refused.
 
         Returns:
             The same structure with a DeviceArray in the place of each array.

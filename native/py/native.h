@@ -29,6 +29,7 @@ extern PyTypeObject *npux_py_block_type;
 int npux_py_add_engine(PyObject *module);
 int npux_py_add_port(PyObject *module);
 int npux_py_add_block(PyObject *module);
+int npux_py_add_tensor(PyObject *module);
 
 /* How many forks lie between this process and the one that loaded the module. */
 int npux_py_forks(void);
@@ -47,6 +48,10 @@ PyObject *npux_py_block_new(struct npux_block *block);
 struct npux_block *npux_py_block_get(PyObject *object);
 /* The port of a Port object, borrowed. */
 struct npux_port *npux_py_port_get(PyObject *object);
+
+/* Functions of the module, see there. */
+PyObject *npux_py_open_capsule(PyObject *module, PyObject *capsule);
+PyObject *npux_py_make_capsule(PyObject *module, PyObject *args);
 
 /* npux_engine_flush of an Engine object. */
 void npux_py_engine_flush(PyObject *object);
