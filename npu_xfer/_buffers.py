@@ -6,7 +6,8 @@ Checks here come before any runtime call, and name both what was asked and what 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping
+from collections import deque
+from collections.abc import ItemsView, Iterator, Mapping, Set, ValuesView
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -90,11 +91,15 @@ def _advice(value: object) -> str:
         return "await it first"
     if isinstance(value, np.ndarray):
         return "it is in host memory already; to_device moves it"
-    if isinstance(value, Iterator):
+    if isinstance(value, Iterator | Set | ValuesView | ItemsView | deque):
         return "make a list of it first"
     if _is_ours(value):
         return "it is on the device already; to_host fetches it"
     return "wrap it first, for example with numpy.asarray(...)"
+
+
+def _is_array(value: object) -> bool:
+    return isinstance(value, np.ndarray) or hasattr(type(value), "__array__")
 
 
 def refuse_look_alike(value: object, path: str, wanted: str) -> None:
@@ -102,7 +107,9 @@ def refuse_look_alike(value: object, path: str, wanted: str) -> None:
     array_like = any(
         hasattr(type(value), name) for name in ("__array__", "__array_interface__", "__dlpack__")
     )
-    container = isinstance(value, Iterator | Mapping) and not isinstance(value, str | bytes)
+    container = isinstance(value, Iterator | Mapping | ValuesView | ItemsView) or (
+        isinstance(value, Set | deque) and any(map(_is_array, value))
+    )
     if array_like or container or inspect.isawaitable(value):
         where = f"tree{path}" if path else "the tree"
         raise InvalidTransfer(f"{where} is {name_of(value)}; {wanted}", remedy=_advice(value))

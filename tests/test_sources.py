@@ -91,9 +91,8 @@ def test_types_that_no_buffer_can_name(xfer: BlockingScheduler, source: np.ndarr
     back = xfer.to_host(device)
     assert back.dtype == source.dtype
     assert raw(back) == raw(source)
-    target = np.zeros([2 * extent for extent in source.shape], source.dtype)[
-        (..., *(slice(None, None, 2) for _ in source.shape))
-    ]
+    every_other: tuple[Any, ...] = (..., *(slice(None, None, 2) for _ in source.shape))
+    target = np.zeros([2 * extent for extent in source.shape], source.dtype)[every_other]
     assert xfer.to_host(device, out=target) is target
     assert raw(target) == raw(source)
 
@@ -134,6 +133,7 @@ def buffers() -> list[tuple[str, Any, Any]]:
     mapped = mmap.mmap(-1, 10_000)
     mapped[:] = pattern(10_000).tobytes()
     text = pattern(100_001).tobytes()
+    row: Any = ctypes.c_short * 3
     return [
         ("bytes", text, np.frombuffer(text, "u1")),
         ("bytearray", bytearray(text), np.frombuffer(text, "u1")),
@@ -149,12 +149,12 @@ def buffers() -> list[tuple[str, Any, Any]]:
         ("ctypes array", (ctypes.c_float * 4)(1, 2, 3, 4), np.array([1, 2, 3, 4], "f4")),
         (
             "ctypes 2-d",
-            ((ctypes.c_short * 3) * 2)((1, 2, 3), (4, 5, 6)),
+            (row * 2)((1, 2, 3), (4, 5, 6)),
             np.array([[1, 2, 3], [4, 5, 6]], "i2"),
         ),
         (
             "ctypes structures",
-            (Pair * 2)((1, 2.0), (3, 4.0)),
+            (Pair * 2)(Pair(1, 2.0), Pair(3, 4.0)),
             np.array([(1, 2.0), (3, 4.0)], np.dtype([("a", "u1"), ("b", "f8")], align=True)),
         ),
         ("mmap", mapped, pattern(10_000)),
@@ -223,7 +223,7 @@ def test_array_interfaces(xfer: BlockingScheduler) -> None:
 def test_an_interface_that_lies_is_refused(xfer: BlockingScheduler) -> None:
     copies = sim.call_count("aclrtMemcpyAsync")
     room = bytearray(16)
-    for interface, text in [
+    lies: list[tuple[dict[str, Any], str]] = [
         ({"shape": (5,), "typestr": "<f4", "data": room}, "bytes 0 to 20 of memory that has 16"),
         ({"shape": (2,), "typestr": "<f4", "data": room, "strides": (16,)}, "bytes 0 to 20"),
         ({"shape": (2,), "typestr": "<f4", "data": room, "strides": (-4,)}, "bytes -4 to 4"),
@@ -235,7 +235,8 @@ def test_an_interface_that_lies_is_refused(xfer: BlockingScheduler) -> None:
         ({"shape": (2,), "typestr": "<f4", "data": None}, "gives no memory"),
         ({"shape": (2,), "typestr": "<f4", "data": room, "mask": room}, "mask"),
         ({"shape": (1,), "typestr": "|V8", "descr": [("a", "<i4")], "data": room}, "8 bytes, descr 4"),
-    ]:
+    ]
+    for interface, text in lies:
         with pytest.raises(npu_xfer.InvalidTransfer, match=text):
             xfer.to_device(Interface(**interface))
     with pytest.raises(npu_xfer.UnsupportedDType, match="byte order"):
@@ -328,7 +329,7 @@ def test_without_ml_dtypes(xfer: BlockingScheduler, monkeypatch: pytest.MonkeyPa
         (np.zeros(3, ">M8[s]"), "byte order"),
         (np.zeros(3, [("a", ">i4")]), "byte order"),
         (np.array(["a"], ">U1"), "byte order"),
-        ((ctypes.c_float.__ctype_be__ * 3)(), "byte order"),  # type: ignore[attr-defined]  # not in the stubs
+        ((ctypes.c_float.__ctype_be__ * 3)(), "byte order"),
         (np.zeros(2, [("a", "i4"), ("b", "O")]), "Python objects"),
         ((ctypes.c_void_p * 2)(), "addresses"),
         ((ctypes.POINTER(ctypes.c_int) * 2)(), "addresses"),
