@@ -18,7 +18,18 @@ from npu_xfer.errors import InvalidTransfer, UnsupportedDType
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["dlpack_device", "element_of", "foreign_array", "ml_dtype", "needs_gradient", "speaks"]
+__all__ = [
+    "DLPACK_EXT_DEV",
+    "dlpack_device",
+    "element_of",
+    "foreign_array",
+    "ml_dtype",
+    "needs_gradient",
+    "speaks",
+]
+
+DLPACK_EXT_DEV = 12
+"""DLPack's type for devices that it has no type of its own for; torch gives it to those of torch_npu."""
 
 _READ_ONLY = 1  # Tensor.flags
 _HOST_KINDS = {1: "cpu", 3: "cuda host", 11: "rocm host"}
