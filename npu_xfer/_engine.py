@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from npu_xfer._settings import Settings
     from npu_xfer.device_array import ArrayOnDevice
 
-__all__ = ["Core"]
+__all__ = ["Core", "extents_of"]
 
 _log = logging.getLogger("npu_xfer")
 
@@ -133,7 +133,7 @@ class Core:
 
     def empty_pinned(self, shape: int | Sequence[int], dtype: DTypeLike) -> NDArray[Any]:
         """An uninitialised numpy array in page-locked memory; the memory returns with its last view."""
-        extents = _extents(shape)
+        extents = extents_of(shape)
         element = np.dtype(dtype)
         if element.hasobject:
             raise InvalidTransfer(
@@ -230,7 +230,7 @@ class Core:
         return abandoned
 
 
-def _extents(shape: SupportsIndex | Sequence[SupportsIndex]) -> tuple[int, ...]:
+def extents_of(shape: SupportsIndex | Sequence[SupportsIndex]) -> tuple[int, ...]:
     """A shape as numpy takes it: whole numbers, of any integer type, and nothing that would be rounded."""
     try:
         return (operator.index(shape),)  # type: ignore[arg-type]  # a sequence raises TypeError

@@ -99,7 +99,7 @@ def speaks(value: object) -> bool:
     """Whether it is an array in one of the protocols; text and raw bytes are not meant by that."""
     if isinstance(value, str | bytes | bytearray | int | float | complex | type | None):
         return False
-    if hasattr(value, "__dlpack__") or _interface(value) is not None:
+    if hasattr(value, "__dlpack__") or hasattr(value, "data_ptr") or _interface(value) is not None:
         return True
     if isinstance(value, ctypes.Array):
         return True
@@ -150,6 +150,12 @@ def foreign_array(value: Any) -> NDArray[Any] | None:
     Raises InvalidTransfer, with a remedy, for memory that is not the host's and for a description that cannot
     be true; UnsupportedDType for elements that numpy has no type for.
     """
+    place = getattr(getattr(value, "device", None), "type", "cpu")  # as torch names it
+    if place == "npu":
+        raise InvalidTransfer(
+            f"{_kind(value)} is on {value.device} already, not in host memory",
+            remedy="to_host fetches it; to_device can have it as out",
+        )
     device = dlpack_device(value)
     interface = _interface(value)
     if device is not None:
@@ -180,21 +186,27 @@ def _capsule(value: Any) -> object:
         return value.__dlpack__()
 
 
-def _from_dlpack(value: Any) -> NDArray[Any]:
+def open_dlpack(value: Any) -> _native.Tensor:
+    """What it gives through DLPack. Raises InvalidTransfer, with its own words, when it gives nothing."""
     try:
-        tensor = _native.open_capsule(_capsule(value))
+        return _native.open_capsule(_capsule(value))
     except (BufferError, RuntimeError, TypeError, ValueError) as error:
         raise InvalidTransfer(
             f"{_kind(value)} does not give its memory: {error}",
             remedy="pass a plain dense tensor, for example one with conjugation resolved, or a numpy array",
         ) from error
-    dtype = _dtype_of(tensor.element, value)
+
+
+def _from_dlpack(value: Any) -> NDArray[Any]:
+    tensor = open_dlpack(value)
+    dtype = dtype_of(tensor.element, value)
     strides = tensor.strides
     in_bytes = None if strides is None else tuple(stride * dtype.itemsize for stride in strides)
     return _over(tensor, tensor.address, bool(tensor.flags & _READ_ONLY), tensor.shape, in_bytes, dtype)
 
 
-def _dtype_of(element: tuple[int, int, int], value: object) -> np.dtype[Any]:
+def dtype_of(element: tuple[int, int, int], value: object) -> np.dtype[Any]:
+    """The dtype for a type code, bits and lanes of DLPack. Raises UnsupportedDType, which names `value`."""
     code, bits, lanes = element
     if lanes == 1:
         if code == 6 and bits == 8:

@@ -29,7 +29,16 @@ class SupportsDLPack(Protocol):
     def __dlpack_device__(self) -> tuple[Any, int]: ...
 
 
+class SupportsDataPtr(Protocol):
+    """A tensor as torch_npu has it."""
+
+    @property
+    def device(self) -> Any: ...
+    def data_ptr(self) -> int: ...
+
+
 if TYPE_CHECKING:
+    DeviceTensor: TypeAlias = SupportsDataPtr | SupportsDLPack
     HostTarget: TypeAlias = NDArray[Any] | Buffer | SupportsArrayInterface | SupportsDLPack
     HostArray: TypeAlias = HostTarget | np.generic
 

@@ -23,12 +23,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from typing_extensions import Self
 
-    from npu_xfer._types import HostArray, HostTarget
+    from npu_xfer._types import DeviceTensor, HostArray, HostTarget
 
 __all__ = ["BlockingDeviceArray", "BlockingScheduler", "BlockingTransfer"]
 
 T_co = TypeVar("T_co", covariant=True)
 TargetT = TypeVar("TargetT", bound="HostTarget")
+TensorT = TypeVar("TensorT", bound="DeviceTensor")
 
 _SIGNAL_S = 0.5  # how often a wait lets Python handle signals
 
@@ -181,7 +182,7 @@ class BlockingScheduler(Face[BlockingDeviceArray]):
         self,
         array: HostArray,
         *,
-        out: BlockingDeviceArray | None = None,
+        out: DeviceTensor | None = None,
         priority: Priority = Priority.NORMAL,
     ) -> BlockingTransfer[BlockingDeviceArray]:
         """Starts a copy to the device; returns when the source may be changed or freed."""
@@ -192,7 +193,7 @@ class BlockingScheduler(Face[BlockingDeviceArray]):
     def _start_upload(
         self,
         array: HostArray,
-        out: BlockingDeviceArray | None,
+        out: DeviceTensor | None,
         priority: int,
         *,
         awaits_end: bool = False,
@@ -207,37 +208,47 @@ class BlockingScheduler(Face[BlockingDeviceArray]):
 
     def submit_to_host(
         self,
-        array: BlockingDeviceArray,
+        array: BlockingDeviceArray | DeviceTensor,
         *,
         out: HostTarget | None = None,
         priority: Priority = Priority.NORMAL,
     ) -> BlockingTransfer[NDArray[Any]]:
         """Starts a copy to the host; `result` of the returned transfer gives the array."""
+        if array.__class__ is not BlockingDeviceArray:
+            array = self.as_device_array(array)
         target = self._host_target(array, out)
         result: Any = target if out is None else out
         transfer: BlockingTransfer[Any] = BlockingTransfer(self._inbox(), self._finish_download, result)
         self._when_room(lambda: self._download(transfer._port, transfer, array, target, priority))
         return transfer
 
+    @overload
+    def to_device(
+        self, array: HostArray, *, out: None = None, priority: Priority = ...
+    ) -> BlockingDeviceArray: ...
+    @overload
+    def to_device(self, array: HostArray, *, out: TensorT, priority: Priority = ...) -> TensorT: ...
     def to_device(
         self,
         array: HostArray,
         *,
-        out: BlockingDeviceArray | None = None,
+        out: DeviceTensor | None = None,
         priority: Priority = Priority.NORMAL,
-    ) -> BlockingDeviceArray:
+    ) -> Any:
         """Copies a numpy array to the device; see `Scheduler.to_device`."""
         return self._start_upload(array, out, priority, awaits_end=True).result()
 
     @overload
     def to_host(
-        self, array: BlockingDeviceArray, *, out: None = None, priority: Priority = ...
+        self, array: BlockingDeviceArray | DeviceTensor, *, out: None = None, priority: Priority = ...
     ) -> NDArray[Any]: ...
     @overload
-    def to_host(self, array: BlockingDeviceArray, *, out: TargetT, priority: Priority = ...) -> TargetT: ...
+    def to_host(
+        self, array: BlockingDeviceArray | DeviceTensor, *, out: TargetT, priority: Priority = ...
+    ) -> TargetT: ...
     def to_host(
         self,
-        array: BlockingDeviceArray,
+        array: BlockingDeviceArray | DeviceTensor,
         *,
         out: HostTarget | None = None,
         priority: Priority = Priority.NORMAL,

@@ -24,11 +24,12 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from npu_xfer import _native
-    from npu_xfer._types import HostArray, HostTarget
+    from npu_xfer._types import DeviceTensor, HostArray, HostTarget
 
 __all__ = ["Scheduler"]
 
 TargetT = TypeVar("TargetT", bound="HostTarget")
+TensorT = TypeVar("TensorT", bound="DeviceTensor")
 
 
 class Scheduler(Face[DeviceArray]):
@@ -125,7 +126,7 @@ class Scheduler(Face[DeviceArray]):
             await bridge.when_room(start)
 
     async def _start_upload(
-        self, array: HostArray, out: DeviceArray | None, priority: int = Priority.NORMAL
+        self, array: HostArray, out: DeviceTensor | None, priority: int = Priority.NORMAL
     ) -> Transfer[DeviceArray]:
         bridge = self._loop()
         source = as_source(array)
@@ -136,20 +137,27 @@ class Scheduler(Face[DeviceArray]):
         )
         return transfer
 
+    @overload
+    async def to_device(
+        self, array: HostArray, *, out: None = None, priority: Priority = ...
+    ) -> DeviceArray: ...
+    @overload
+    async def to_device(self, array: HostArray, *, out: TensorT, priority: Priority = ...) -> TensorT: ...
     async def to_device(
         self,
         array: HostArray,
         *,
-        out: DeviceArray | None = None,
+        out: DeviceTensor | None = None,
         priority: Priority = Priority.NORMAL,
-    ) -> DeviceArray:
+    ) -> Any:
         """Copies an array to the device; returns when its bytes are there, visible to every stream.
 
         Args:
             array: a numpy array or scalar of any strides; bytes, a memoryview or another buffer; a tensor in
                 host memory; see docs/arrays.md. Copied in C order. It must not change before the call
                 returns (see `submit_to_device`).
-            out: an array of this device to copy into, of the same shape and dtype, instead of a new one.
+            out: an array of this device to copy into, of the same shape and dtype, instead of a new one; or a
+                device tensor of another library (see `as_device_array`).
             priority: which of the transfers that could go now goes first; order on shared memory is kept
                 whatever the priorities.
 
@@ -162,7 +170,7 @@ class Scheduler(Face[DeviceArray]):
         if bridge is None or not bridge.is_here():
             bridge = self._loop()
         source, exported = (array, array) if is_plain(array) else prepare(array)
-        block, offset = (None, 0) if out is None else (self._device_target(out, source), out._offset)
+        block, offset = (None, 0) if out is None else self._device_target(out, source)
         call = bridge.new_call()
         request = (bridge.port, call, H2D, exported, block, offset, priority, True)
         try:
@@ -182,7 +190,7 @@ class Scheduler(Face[DeviceArray]):
         self,
         array: HostArray,
         *,
-        out: DeviceArray | None = None,
+        out: DeviceTensor | None = None,
         priority: Priority = Priority.NORMAL,
     ) -> Transfer[DeviceArray]:
         """Starts a copy to the device; returns as soon as the source may be changed or freed.
@@ -199,17 +207,24 @@ class Scheduler(Face[DeviceArray]):
 
     @overload
     async def to_host(
-        self, array: DeviceArray, *, out: None = None, priority: Priority = ...
+        self, array: DeviceArray | DeviceTensor, *, out: None = None, priority: Priority = ...
     ) -> NDArray[Any]: ...
     @overload
-    async def to_host(self, array: DeviceArray, *, out: TargetT, priority: Priority = ...) -> TargetT: ...
     async def to_host(
-        self, array: DeviceArray, *, out: HostTarget | None = None, priority: Priority = Priority.NORMAL
+        self, array: DeviceArray | DeviceTensor, *, out: TargetT, priority: Priority = ...
+    ) -> TargetT: ...
+    async def to_host(
+        self,
+        array: DeviceArray | DeviceTensor,
+        *,
+        out: HostTarget | None = None,
+        priority: Priority = Priority.NORMAL,
     ) -> Any:
         """Copies a device array to host memory; returns the numpy array when it is complete.
 
         Args:
-            array: what `to_device` returned.
+            array: what `to_device` returned, a view of it, or a device tensor of another library (see
+                `as_device_array`).
             out: a writable array of the same shape and dtype, any strides without overlap, or another
                 library's writable buffer or tensor in host memory, instead of a new array;
                 undefined until the call returns, and after an error. One of `empty_pinned` is written
@@ -224,6 +239,8 @@ class Scheduler(Face[DeviceArray]):
         bridge = self._bridge
         if bridge is None or not bridge.is_here():
             bridge = self._loop()
+        if array.__class__ is not DeviceArray:
+            array = self.as_device_array(array)
         target = self._host_target(array, out)
         result: Any = target if out is None else out
         block = array._block
@@ -243,10 +260,16 @@ class Scheduler(Face[DeviceArray]):
         return result
 
     async def submit_to_host(
-        self, array: DeviceArray, *, out: HostTarget | None = None, priority: Priority = Priority.NORMAL
+        self,
+        array: DeviceArray | DeviceTensor,
+        *,
+        out: HostTarget | None = None,
+        priority: Priority = Priority.NORMAL,
     ) -> Transfer[NDArray[Any]]:
         """Starts a copy to the host; awaiting the returned transfer gives the array. See `to_host`."""
         bridge = self._loop()
+        if array.__class__ is not DeviceArray:
+            array = self.as_device_array(array)
         target = self._host_target(array, out)
         result: Any = target if out is None else out
         transfer: Transfer[Any] = Transfer(bridge, self._finish_download, result)

@@ -32,6 +32,7 @@ FLOORS = {
     "_tuning": 3,
     "acl": 4,
     "_foreign": 2,
+    "_lent": 3,
     "_buffers": 3,
     "transfer": 3,
     "device_array": 3,

@@ -50,6 +50,7 @@ struct npux_engine {
     struct npux_arena *pinned_arena;                     /* arrays of the user */
     struct npux_arena *staging_arena[NPUX_N_DIRECTIONS]; /* between pageable memory and the DMA */
     struct npux_arena *result_arena;                     /* ordinary memory for to_host results */
+    struct npux_arena *lent_arena;                       /* device memory of others, see lend.h */
     struct npux_lane *lanes;
     pthread_t *stagers;
     unsigned n_stagers; /* started and not joined */

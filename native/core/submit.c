@@ -112,7 +112,8 @@ static int refuse_foreign(const struct npux_engine *e, const struct npux_request
 {
     for (uint32_t i = 0; i < request->n_ops; i++) {
         const struct npux_block *block = request->ops[i].device;
-        if (block != NULL && npux_block_arena(block) != e->device_arena)
+        if (block != NULL && npux_block_arena(block) != e->device_arena &&
+            npux_block_arena(block) != e->lent_arena)
             return npux_fail(err, -EXDEV, "submit", "the device memory belongs to another scheduler");
     }
     return 0;

@@ -173,6 +173,8 @@ static int fill_op(struct npux_py_request *pr, struct npux_op *op, uint32_t inde
         return -1;
     }
     op->direction = (uint8_t)direction;
+    if (block != NULL && npux_py_request_keep(pr, block_object) < 0)
+        return -1;
     if (block != NULL) {
         npux_block_ref(block);
         op->device = block;
@@ -346,6 +348,13 @@ static PyObject *engine_result(PyObject *object, PyObject *argument)
     return host_block(object, argument, npux_engine_get_result);
 }
 
+static PyObject *engine_lend(PyObject *object, PyObject *args)
+{
+    struct npux_engine *e = engine_get(object);
+
+    return e == NULL ? NULL : npux_py_lend(e, args);
+}
+
 static PyObject *engine_wait_room(PyObject *object, PyObject *argument)
 {
     struct npux_engine *e = engine_get(object);
@@ -460,6 +469,10 @@ static PyMethodDef methods[] = {
     {"submit_many", engine_submit_many, METH_VARARGS,
      "submit_many(port, handle, direction, [array or (array, block, offset), ...], priority) -> bool\n\n"
      "Several transfers as one request with one completion."},
+    {"lend", engine_lend, METH_VARARGS,
+     "lend(address, nbytes, owner) -> (Block, int)\n\n"
+     "A block that stands for device memory of somebody else, who is kept alive by it and by every transfer "
+     "on it; and where in the block that memory begins."},
     {"wait_room", engine_wait_room, METH_O,
      "wait_room(timeout_s)\n\nSleeps until there are fewer transfers than now, or close begins."},
     {"pinned", engine_pinned, METH_O, "pinned(nbytes) -> Block\n\nPage-locked host memory."},

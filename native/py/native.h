@@ -17,6 +17,7 @@
 struct npux_py_request {
     PyObject *handle; /* what reap returns with the outcome */
     PyObject *engine; /* keeps the engine while the request is out */
+    PyObject *lent;   /* list of the Blocks with an owner among its device memory, or NULL */
     int32_t device;
     uint32_t n_views;
     Py_buffer views[]; /* .obj == NULL once released */
@@ -46,6 +47,10 @@ PyObject *npux_py_set_error_factory(PyObject *module, PyObject *factory);
 PyObject *npux_py_block_new(struct npux_block *block);
 /* The block of a Block object, borrowed. */
 struct npux_block *npux_py_block_get(PyObject *object);
+/* What Engine.lend does. */
+PyObject *npux_py_lend(struct npux_engine *e, PyObject *args);
+/* Keeps the Block object, if it has an owner, until the request is freed. 0 or -1. */
+int npux_py_request_keep(struct npux_py_request *pr, PyObject *block_object);
 /* The port of a Port object, borrowed. */
 struct npux_port *npux_py_port_get(PyObject *object);
 

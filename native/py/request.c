@@ -45,6 +45,7 @@ void npux_py_request_free(struct npux_py_request *pr)
     for (uint32_t i = 0; i < pr->n_views; i++)
         if (pr->views[i].obj != NULL)
             PyBuffer_Release(&pr->views[i]);
+    Py_XDECREF(pr->lent);
     Py_XDECREF(pr->handle);
     Py_XDECREF(pr->engine);
     PyMem_Free(pr);
