@@ -10,7 +10,7 @@ import numpy as np
 
 from npu_xfer import _native
 from npu_xfer._foreign import DLPACK_EXT_DEV, element_of
-from npu_xfer._types import Priority
+from npu_xfer._types import After, Priority
 from npu_xfer.errors import ClosedError, InvalidTransfer
 
 if TYPE_CHECKING:
@@ -311,7 +311,12 @@ def _picked(
 
 class _HostFace(Protocol):
     def to_host(
-        self, array: ArrayOnDevice, *, out: HostTarget | None = ..., priority: Priority = ...
+        self,
+        array: ArrayOnDevice,
+        *,
+        out: HostTarget | None = ...,
+        priority: Priority = ...,
+        after: After | None = ...,
     ) -> Awaitable[NDArray[Any]]: ...
 
 
@@ -321,8 +326,12 @@ class DeviceArray(ArrayOnDevice):
     __slots__ = ()
 
     async def to_host(
-        self, *, out: HostTarget | None = None, priority: Priority = Priority.NORMAL
+        self,
+        *,
+        out: HostTarget | None = None,
+        priority: Priority = Priority.NORMAL,
+        after: After | None = None,
     ) -> NDArray[Any]:
         """A copy in host memory; see `Scheduler.to_host`."""
         face: _HostFace = self._owner
-        return await face.to_host(self, out=out, priority=priority)
+        return await face.to_host(self, out=out, priority=priority, after=after)
