@@ -161,6 +161,21 @@ class Face(Generic[A]):
         """
         return self._opened().empty_pinned(shape, dtype)
 
+    @overload
+    def zeros_pinned(self, shape: int | Sequence[int]) -> NDArray[np.float64]: ...
+    @overload
+    def zeros_pinned(
+        self, shape: int | Sequence[int], dtype: type[ScalarT] | np.dtype[ScalarT]
+    ) -> NDArray[ScalarT]: ...
+    @overload
+    def zeros_pinned(self, shape: int | Sequence[int], dtype: DTypeLike) -> NDArray[Any]: ...
+    def zeros_pinned(self, shape: int | Sequence[int], dtype: DTypeLike = float) -> NDArray[Any]:
+        """The same as `empty_pinned`, filled with zeros."""
+        array = self.empty_pinned(shape, dtype)
+        if array.nbytes:
+            array.reshape(-1).view(np.uint8).fill(0)  # whatever the type, and padding too
+        return array
+
     def as_device_array(self, tensor: object) -> A:
         """A device array on the memory of another library's device tensor, which it keeps; no copy.
 

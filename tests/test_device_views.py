@@ -191,6 +191,23 @@ def test_equal_means_the_same_memory(xfer: BlockingScheduler) -> None:
     assert device[0:0] == device[1:1]
 
 
+@pytest.mark.parametrize("dtype", ["f8", "M8[s]", "U3", "V5", [("a", "u1"), ("b", "f8")], ml_dtypes.bfloat16])
+def test_pinned_zeros(xfer: BlockingScheduler, dtype: Any) -> None:
+    dirty = xfer.empty_pinned((3, 40), dtype)
+    dirty.reshape(-1).view(np.uint8)[:] = 0xA5
+    address = dirty.ctypes.data
+    del dirty
+    zeros = xfer.zeros_pinned((3, 40), dtype)
+    assert zeros.ctypes.data == address  # the recycled block
+    assert (zeros.shape, zeros.dtype) == ((3, 40), np.dtype(dtype))
+    assert not zeros.tobytes().strip(b"\0")
+    device = xfer.to_device(zeros)
+    assert xfer.stats().h2d.direct == 1
+    assert not xfer.to_host(device).tobytes().strip(b"\0")
+    assert xfer.zeros_pinned((), dtype).shape == ()
+    assert xfer.zeros_pinned((2, 0), dtype).shape == (2, 0)
+
+
 def test_what_a_device_array_refuses(xfer: BlockingScheduler) -> None:
     device = xfer.to_device(np.arange(3.0))
     anything: Any = device
