@@ -40,7 +40,12 @@ def is_source(value: object) -> bool:
 
 
 def _is_ours(value: object) -> bool:
-    return type(value).__module__.split(".")[0] == "npu_xfer"
+    return _home(value) == "npu_xfer"
+
+
+def _home(value: object) -> str:
+    """The package of its type; a type made at run time may not say."""
+    return str(getattr(type(value), "__module__", "")).split(".")[0]
 
 
 _PLAIN = frozenset(id(np.dtype(char)) for char in "?bhilqpBHILQPefdFD")
@@ -81,7 +86,7 @@ def as_source(value: object) -> NDArray[Any]:
 def name_of(value: object) -> str:
     """The kind of thing that a caller handed in, for a message: "an int", "a torch.Tensor"."""
     kind = type(value)
-    home = kind.__module__.split(".")[0]
+    home = _home(value)
     name = kind.__qualname__ if home in {"builtins", "numpy", "npu_xfer"} else f"{home}.{kind.__qualname__}"
     return f"{'an' if name[0].lower() in 'aeiou' or name == 'ndarray' else 'a'} {name}"
 
