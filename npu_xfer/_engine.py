@@ -193,6 +193,7 @@ class Core:
         return Stats(
             h2d=_lane_stats(raw["h2d"]),
             d2h=_lane_stats(raw["d2h"]),
+            d2d=LaneStats(transfers=raw["h2d"]["on_device_transfers"], nbytes=raw["h2d"]["on_device_nbytes"]),
             pending=raw["pending"],
             pinned_held_nbytes=sum(held for held, *_ in pools),
             pinned_used_nbytes=sum(used for _, used, *_ in pools),

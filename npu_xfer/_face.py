@@ -218,6 +218,26 @@ class Face(Generic[A]):
         low, high = address, address + nbytes
         return self._lent_array(Region(address, extents, element, self._device, owner, low, high))
 
+    def _on_device(self, value: object) -> A | None:
+        """The device array that `value` is, or stands for; None for what is not device memory."""
+        if isinstance(value, np.ndarray):
+            return None
+        if isinstance(value, ArrayOnDevice):
+            return self.as_device_array(value)
+        region = region_of(value)
+        return None if region is None else self._lent_array(region)
+
+    def _way(self, src: object, dst: object) -> str:
+        """The direction of a copy, from where the two are; dst None is new memory on the device."""
+        from_device = self._on_device(src) is not None
+        to_device = dst is None or self._on_device(dst) is not None
+        if not (from_device or to_device):
+            raise InvalidTransfer(
+                f"source ({name_of(src)}) and destination ({name_of(dst)}) are both in host memory",
+                remedy="use numpy.copyto",
+            )
+        return ("d" if from_device else "h") + "2" + ("d" if to_device else "h")
+
     def _lent_array(self, region: Region) -> A:
         if region.device != self._device:
             raise InvalidTransfer(
@@ -251,7 +271,9 @@ class Face(Generic[A]):
 
     # Requests: check, describe to the engine, hand over. -----------------------------------------------
 
-    def _device_target(self, out: object, source: NDArray[Any]) -> tuple[_native.Block | None, int]:
+    def _device_target(
+        self, out: object, source: NDArray[Any] | ArrayOnDevice
+    ) -> tuple[_native.Block | None, int]:
         """The memory of `out`, and where in it to begin."""
         if not isinstance(out, ArrayOnDevice):
             region = region_of(out)
@@ -306,6 +328,36 @@ class Face(Generic[A]):
         block, offset = (None, 0) if out is None else self._device_target(out, array)
         if self._opened().native.submit(
             port, handle._ticket(), H2D, exportable(array), block, offset, priority, awaits_end, wait
+        ):
+            handle._captured = True
+
+    def _copy_on_device(
+        self,
+        port: _native.Port,
+        handle: Handle[Any],
+        source: A,
+        out: object | None,
+        priority: int,
+        wait: _native.Wait | None,
+    ) -> None:
+        block, offset = (None, 0) if out is None else self._device_target(out, source)
+        memory = self._device_block(source)
+        if memory is None:
+            handle._captured = True
+            handle._settle((None,), False)
+            return
+        if block is not None:
+            distance = abs(block.address + offset - source.address)
+            if distance < source.nbytes:
+                raise InvalidTransfer(
+                    f"source and destination overlap: {source.nbytes} bytes, {distance} bytes apart",
+                    direction="d2d",
+                    nbytes=source.nbytes,
+                    remedy="copy to other memory, or in parts that do not overlap",
+                )
+        place = (memory, source._offset, source.nbytes)
+        if self._opened().native.submit(
+            port, handle._ticket(), H2D, place, block, offset, priority, True, wait
         ):
             handle._captured = True
 

@@ -175,6 +175,10 @@ class Stats:
     d2h: LaneStats
     """Device to host."""
 
+    d2d: LaneStats
+    """On the device, without the host: `transfers` and `nbytes`. They share the streams, and the counts of
+    failures and copies, of `h2d`."""
+
     pending: int
     """Transfers accepted and not done, both directions."""
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from npu_xfer import _native
 from npu_xfer._after import stream_address, waits_of
-from npu_xfer._buffers import as_source
+from npu_xfer._buffers import as_source, is_plain
 from npu_xfer._face import Face, sources_of
 from npu_xfer._types import After, Priority, StreamLike
 from npu_xfer.device_array import ArrayOnDevice
@@ -50,6 +50,12 @@ class BlockingDeviceArray(ArrayOnDevice):
         """A copy in host memory; see `BlockingScheduler.to_host`."""
         face: BlockingScheduler = self._owner
         result: NDArray[Any] = face.submit_to_host(self, out=out, priority=priority, after=after).result()
+        return result
+
+    def copy(self) -> BlockingDeviceArray:
+        """A new device array with the same bytes, which do not pass the host."""
+        face: BlockingScheduler = self._owner
+        result: BlockingDeviceArray = face.copy(self)
         return result
 
 
@@ -228,6 +234,9 @@ class BlockingScheduler(Face[BlockingDeviceArray]):
         *,
         awaits_end: bool = False,
     ) -> BlockingTransfer[BlockingDeviceArray]:
+        on_device = None if is_plain(array) else self._on_device(array)
+        if on_device is not None:
+            return self._start_on_device(on_device, out, priority, after)
         source = as_source(array)
         spec = (source.shape, source.dtype, source.nbytes, out)
         transfer: BlockingTransfer[BlockingDeviceArray] = BlockingTransfer(
@@ -238,6 +247,25 @@ class BlockingScheduler(Face[BlockingDeviceArray]):
             lambda: self._upload(transfer._port, transfer, source, out, priority, awaits_end, wait)
         )
         return transfer
+
+    def _start_on_device(
+        self, source: BlockingDeviceArray, out: object, priority: int, after: After | None
+    ) -> BlockingTransfer[BlockingDeviceArray]:
+        spec = (source.shape, source.dtype, source.nbytes, out)
+        transfer: BlockingTransfer[BlockingDeviceArray] = BlockingTransfer(
+            self._inbox(), self._finish_upload, spec
+        )
+        wait = self._wait_for(after)
+        self._when_room(lambda: self._copy_on_device(transfer._port, transfer, source, out, priority, wait))
+        return transfer
+
+    def copy(
+        self, src: Any, dst: Any = None, *, priority: Priority = Priority.NORMAL, after: After | None = None
+    ) -> Any:
+        """Copies `src` into `dst`, whichever way; see `Scheduler.copy`."""
+        if self._way(src, dst) == "d2h":
+            return self.to_host(src, out=dst, priority=priority, after=after)
+        return self.to_device(src, out=dst, priority=priority, after=after)
 
     def submit_to_host(
         self,

@@ -246,7 +246,7 @@ class ArrayOnDevice:
         )
 
     def __copy__(self) -> NoReturn:
-        raise TypeError("copying a device array is a transfer; pass what to_host returns to to_device")
+        raise TypeError("copying a device array is a transfer; use `await array.copy()`")
 
     def __deepcopy__(self, memo: object) -> NoReturn:
         self.__copy__()
@@ -318,6 +318,7 @@ class _HostFace(Protocol):
         priority: Priority = ...,
         after: After | None = ...,
     ) -> Awaitable[NDArray[Any]]: ...
+    def copy(self, src: ArrayOnDevice) -> Awaitable[DeviceArray]: ...
 
 
 class DeviceArray(ArrayOnDevice):
@@ -335,3 +336,8 @@ class DeviceArray(ArrayOnDevice):
         """A copy in host memory; see `Scheduler.to_host`."""
         face: _HostFace = self._owner
         return await face.to_host(self, out=out, priority=priority, after=after)
+
+    async def copy(self) -> DeviceArray:
+        """A new device array with the same bytes, which do not pass the host."""
+        face: _HostFace = self._owner
+        return await face.copy(self)

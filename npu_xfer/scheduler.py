@@ -145,6 +145,9 @@ class Scheduler(Face[DeviceArray]):
         after: After | None = None,
     ) -> Transfer[DeviceArray]:
         bridge = self._loop()
+        on_device = None if is_plain(array) else self._on_device(array)
+        if on_device is not None:
+            return await self._start_on_device(bridge, on_device, out, priority, after)
         source = as_source(array)
         spec = (source.shape, source.dtype, source.nbytes, out)
         transfer: Transfer[DeviceArray] = Transfer(bridge, self._finish_upload, spec)
@@ -153,6 +156,34 @@ class Scheduler(Face[DeviceArray]):
             bridge, lambda: self._upload(bridge.port, transfer, source, out, priority, False, wait)
         )
         return transfer
+
+    async def _start_on_device(
+        self, bridge: Bridge, source: DeviceArray, out: object, priority: int, after: After | None
+    ) -> Transfer[DeviceArray]:
+        spec = (source.shape, source.dtype, source.nbytes, out)
+        transfer: Transfer[DeviceArray] = Transfer(bridge, self._finish_upload, spec)
+        wait = await self._wait_for(bridge, after)
+        await self._when_room(
+            bridge, lambda: self._copy_on_device(bridge.port, transfer, source, out, priority, wait)
+        )
+        return transfer
+
+    async def copy(
+        self, src: Any, dst: Any = None, *, priority: Priority = Priority.NORMAL, after: After | None = None
+    ) -> Any:
+        """Copies `src` into `dst`, whichever way, and returns `dst`; where they are gives the direction.
+
+        Args:
+            src: anything that `to_device` or `to_host` takes.
+            dst: anything that they take as ``out=``; None: a new device array.
+            priority, after: as for `to_device`.
+
+        From device to device memory the bytes do not pass the host; the two must not overlap. Raises what
+        `to_device` and `to_host` do, and InvalidTransfer when both are in host memory.
+        """
+        if self._way(src, dst) == "d2h":
+            return await self.to_host(src, out=dst, priority=priority, after=after)
+        return await self.to_device(src, out=dst, priority=priority, after=after)
 
     @overload
     async def to_device(
@@ -196,7 +227,12 @@ class Scheduler(Face[DeviceArray]):
             bridge = self._loop()
         if after is not None:
             return await (await self._start_upload(array, out, priority, after))
-        source, exported = (array, array) if is_plain(array) else prepare(array)
+        if is_plain(array):
+            source, exported = array, array
+        elif self._on_device(array) is None:
+            source, exported = prepare(array)
+        else:
+            return await (await self._start_upload(array, out, priority))
         block, offset = (None, 0) if out is None else self._device_target(out, source)
         call = bridge.new_call()
         request = (bridge.port, call, H2D, exported, block, offset, priority, True)

@@ -206,9 +206,8 @@ def test_what_is_refused(xfer: BlockingScheduler) -> None:
     with pytest.raises(npu_xfer.InvalidTransfer, match=r"shape \(2, 3\).*shape \(3, 2\)"):
         xfer.to_device(data, out=NpuTensor(storage, (3, 2), "float32"))
     there: Any = NpuTensor(storage, (2, 3), "float32")
-    for act in (lambda: xfer.to_device(there), lambda: xfer.to_device_many({"w": there})):
-        with pytest.raises(npu_xfer.InvalidTransfer, match="already"):
-            act()
+    with pytest.raises(npu_xfer.InvalidTransfer, match="already"):
+        xfer.to_device_many({"w": there})
     on_cuda = Tensor(data, device=(2, 0))
     with pytest.raises(npu_xfer.InvalidTransfer, match=r"foreign_objects\.Tensor was given, a device"):
         xfer.to_host(on_cuda)

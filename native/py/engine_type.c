@@ -162,7 +162,10 @@ static int fill_op(struct npux_py_request *pr, struct npux_op *op, uint32_t inde
         PyErr_SetString(PyExc_TypeError, "a copy to the host needs a device block");
         return -1;
     }
-    if (npux_py_describe(array, direction == NPUX_D2H, view, &op->host) < 0) {
+    if (PyTuple_Check(array)) {
+        if (npux_py_describe_device(pr, array, direction, op) < 0)
+            return -1;
+    } else if (npux_py_describe(array, direction == NPUX_D2H, view, &op->host) < 0) {
         view->obj = NULL;
         return -1;
     }
@@ -446,8 +449,11 @@ static int add_arena(PyObject *dict, const char *name, const struct npux_arena_s
 static int add_direction(PyObject *dict, const char *name, const struct npux_counters *c, int d)
 {
     PyObject *value = Py_BuildValue(
-        "{sKsKsKsKsKsKsKsKsKsK}", "sync_transfers", (unsigned long long)c->transfers[d][NPUX_SYNC],
-        "sync_nbytes", (unsigned long long)c->nbytes[d][NPUX_SYNC], "direct_transfers",
+        "{sKsKsKsKsKsKsKsKsKsKsKsK}", "on_device_transfers",
+        (unsigned long long)c->transfers[d][NPUX_ON_DEVICE], "on_device_nbytes",
+        (unsigned long long)c->nbytes[d][NPUX_ON_DEVICE], "sync_transfers",
+        (unsigned long long)c->transfers[d][NPUX_SYNC], "sync_nbytes",
+        (unsigned long long)c->nbytes[d][NPUX_SYNC], "direct_transfers",
         (unsigned long long)c->transfers[d][NPUX_DIRECT], "direct_nbytes",
         (unsigned long long)c->nbytes[d][NPUX_DIRECT], "staged_transfers",
         (unsigned long long)c->transfers[d][NPUX_STAGED], "staged_nbytes",

@@ -71,6 +71,9 @@ void npux_py_engine_flush(PyObject *object);
 /* Fills op->host from an object's buffer and keeps the export in *view. writable: for D2H. 0 or -1. */
 int npux_py_describe(PyObject *object, int writable, Py_buffer *view, struct npux_host *host);
 
+/* The same for a source in device memory: a tuple (Block, offset, nbytes). Fills op->from too. */
+int npux_py_describe_device(struct npux_py_request *pr, PyObject *tuple, int direction, struct npux_op *op);
+
 /* Lets go of what arrived for ports that nobody drains any more. */
 void npux_py_drain_graveyard(void);
 

@@ -1,5 +1,5 @@
 /* core_lend.c - device memory of others: the bytes, the order, the references, and memory of our own that
- * comes back by its address. */
+ * comes back by its address. And copies from device memory to device memory. */
 #include "core/lend.h"
 
 #include "tests/engine_fixture.h"
@@ -101,6 +101,54 @@ static void check_own_memory(void)
     CHECK_EQ(stats.device.n_blocks_out, 0);
 }
 
+static struct job *start_copy(struct npux_block *from, struct npux_block *to, size_t nbytes)
+{
+    struct job *job = job_new(&rig, 1);
+    struct npux_op *op = job_target(job, 0, NPUX_H2D, to, 0);
+
+    npux_block_ref(from);
+    op->from = from;
+    op->host.base = from->address;
+    op->host.nbytes = nbytes;
+    CHECK_EQ(job_submit(&rig, job), 0);
+    return job;
+}
+
+/* Copies between blocks and writes to them, at random and all at once; the last state is that of a model. */
+static void check_copies_on_the_device(uint64_t seed)
+{
+    enum { N = 5, M = 60, NBYTES = 9000 };
+    static char sources[M][NBYTES];
+    struct npux_block *blocks[N];
+    struct job *jobs[M];
+    uint32_t model[N];
+    static char got[NBYTES];
+
+    for (uint32_t i = 0; i < N; i++) {
+        model[i] = i;
+        blocks[i] = upload_pattern(&rig, NBYTES, i);
+    }
+    for (uint32_t i = 0; i < M; i++) {
+        size_t a = rng_below(&seed, N), b = rng_below(&seed, N);
+        if (a == b) {
+            model[a] = 100 + i;
+            fill(sources[i], NBYTES, model[a]);
+            jobs[i] = start_h2d(&rig, sources[i], NBYTES, blocks[a]);
+        } else {
+            model[b] = model[a];
+            jobs[i] = start_copy(blocks[a], blocks[b], NBYTES);
+        }
+    }
+    for (uint32_t i = 0; i < M; i++)
+        finish(&rig, jobs[i], 0);
+    for (uint32_t i = 0; i < N; i++) {
+        CHECK_EQ(sim.peek(blocks[i]->address, got, NBYTES), 0);
+        CHECK(holds(got, NBYTES, model[i]));
+        CHECK(!blocks[i]->has_writer && blocks[i]->n_readers == 0 && blocks[i]->wait_head == NULL);
+        npux_block_unref(blocks[i]);
+    }
+}
+
 int main(void)
 {
     struct npux_engine_opts opts = default_opts();
@@ -113,6 +161,8 @@ int main(void)
     rig_open(&rig, &opts);
     check_bytes_and_order();
     check_own_memory();
+    for (uint64_t seed = 1; seed <= 8; seed++)
+        check_copies_on_the_device(seed);
     late = lend(&byte, 1, &offset);
     rig_close(&rig);
     CHECK(!npux_block_alive(late));
