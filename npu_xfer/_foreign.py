@@ -26,6 +26,7 @@ __all__ = [
     "ml_dtype",
     "needs_gradient",
     "speaks",
+    "torch_dtype",
 ]
 
 DLPACK_EXT_DEV = 12
@@ -156,14 +157,16 @@ def foreign_array(value: Any) -> NDArray[Any] | None:
             f"{_kind(value)} is on {value.device} already, not in host memory",
             remedy="to_host fetches it; to_device can have it as out",
         )
+    if hasattr(value, "data_ptr") and place == "cpu" and callable(getattr(value, "stride", None)):
+        if needs_gradient(value):
+            raise _gradient(value)
+        if not hasattr(value, "__dlpack__") or _is_ml(_torch_name(value)):
+            return _from_tensor(value)
     device = dlpack_device(value)
     interface = _interface(value)
     if device is not None:
         if needs_gradient(value):
-            raise InvalidTransfer(
-                f"{_kind(value)} requires a gradient, which a copy would not carry",
-                remedy="pass tensor.detach()",
-            )
+            raise _gradient(value)
         if device[0] not in _HOST_KINDS:
             raise InvalidTransfer(
                 f"{_kind(value)} is not in host memory, but on device {device[1]} of DLPack type {device[0]}",
@@ -174,6 +177,51 @@ def foreign_array(value: Any) -> NDArray[Any] | None:
     if interface is not None:
         return _from_interface(value, interface)
     return _from_buffer(value)
+
+
+def _gradient(value: object) -> InvalidTransfer:
+    return InvalidTransfer(
+        f"{_kind(value)} requires a gradient, which a copy would not carry", remedy="pass tensor.detach()"
+    )
+
+
+# torch's own names -------------------------------------------------------------------------------------
+
+
+def _torch_name(tensor: Any) -> str:
+    return str(tensor.dtype).removeprefix("torch.")
+
+
+def _is_ml(name: str) -> bool:
+    return name.startswith(("bfloat", "float8"))
+
+
+def torch_dtype(tensor: Any) -> np.dtype[Any]:
+    """The dtype of the name that torch gives it. Raises UnsupportedDType if numpy has none."""
+    name = _torch_name(tensor)
+    if _is_ml(name):
+        return ml_dtype(name, f"{_kind(tensor)} has")
+    try:
+        return np.dtype(name)
+    except TypeError:
+        raise UnsupportedDType(
+            f"{_kind(tensor)} has elements of type {name}, for which numpy has no type",
+            dtype=name,
+            remedy="pass it as bytes, for example tensor.view(torch.uint8)",
+        ) from None
+
+
+def _from_tensor(tensor: Any) -> NDArray[Any]:
+    """A tensor in host memory whose type DLPack did not always know, or that does not speak it."""
+    for flag in ("is_conj", "is_neg"):
+        if getattr(tensor, flag, bool)():
+            raise InvalidTransfer(
+                f"{_kind(tensor)} is a view that computes its values ({flag})",
+                remedy="pass tensor.resolve_conj().resolve_neg()",
+            )
+    dtype = torch_dtype(tensor)
+    strides = tuple(int(stride) * dtype.itemsize for stride in tensor.stride())
+    return _over(tensor, int(tensor.data_ptr()), False, tuple(map(int, tensor.shape)), strides, dtype)
 
 
 # DLPack ------------------------------------------------------------------------------------------------

@@ -11,20 +11,20 @@ import weakref
 from bisect import bisect_right
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
 from npu_xfer._foreign import (
     DLPACK_EXT_DEV,
     dlpack_device,
     dtype_of,
-    ml_dtype,
     needs_gradient,
     open_dlpack,
+    torch_dtype,
 )
-from npu_xfer.errors import InvalidTransfer, UnsupportedDType
+from npu_xfer.errors import InvalidTransfer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    import numpy as np
 
     from npu_xfer import _native
 
@@ -69,7 +69,7 @@ def region_of(value: Any) -> Region | None:
 
 def _of_tensor(tensor: Any) -> Region:
     shape = tuple(map(int, tensor.shape))
-    dtype = _torch_dtype(tensor)
+    dtype = torch_dtype(tensor)
     _check_order(tensor, shape, tuple(map(int, tensor.stride())))
     address = int(tensor.data_ptr())
     low, high = address, address + math.prod(shape) * dtype.itemsize
@@ -82,20 +82,6 @@ def _of_tensor(tensor: Any) -> Region:
     return Region(
         address, shape, dtype, int(tensor.get_device() if index is None else index), tensor, low, high
     )
-
-
-def _torch_dtype(tensor: Any) -> np.dtype[Any]:
-    name = str(tensor.dtype).removeprefix("torch.")
-    if name.startswith(("bfloat", "float8")):
-        return ml_dtype(name, f"{type(tensor).__qualname__} has")
-    try:
-        return np.dtype(name)
-    except TypeError:
-        raise UnsupportedDType(
-            f"a tensor has elements of type {name}, for which numpy has no type",
-            dtype=name,
-            remedy="pass it as bytes, for example tensor.view(torch.uint8)",
-        ) from None
 
 
 def _of_dlpack(value: Any) -> Region:

@@ -39,7 +39,7 @@ class SupportsDataPtr(Protocol):
 
 if TYPE_CHECKING:
     DeviceTensor: TypeAlias = SupportsDataPtr | SupportsDLPack
-    HostTarget: TypeAlias = NDArray[Any] | Buffer | SupportsArrayInterface | SupportsDLPack
+    HostTarget: TypeAlias = NDArray[Any] | Buffer | SupportsArrayInterface | SupportsDLPack | SupportsDataPtr
     HostArray: TypeAlias = HostTarget | np.generic
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -120,6 +121,27 @@ class Tensor:
         return _new_capsule(
             ctypes.addressof(held), b"dltensor_versioned" if self.versioned else b"dltensor", None
         )
+
+
+class TorchTensor:
+    """A tensor in host memory under torch's names, without DLPack."""
+
+    def __init__(self, array: Any, dtype: str, *, requires_grad: bool = False, conj: bool = False) -> None:
+        self.array = array
+        self.dtype = f"torch.{dtype}"
+        self.shape = array.shape
+        self.device = SimpleNamespace(type="cpu", index=None)
+        self.requires_grad = requires_grad
+        self._conj = conj
+
+    def stride(self) -> tuple[int, ...]:
+        return tuple(stride // self.array.itemsize for stride in self.array.strides)
+
+    def data_ptr(self) -> int:
+        return int(self.array.ctypes.data)
+
+    def is_conj(self) -> bool:
+        return self._conj
 
 
 class Interface:

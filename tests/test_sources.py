@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import ml_dtypes
 import numpy as np
 import pytest
-from foreign_objects import Interface, Tensor
+from foreign_objects import Interface, Tensor, TorchTensor
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support import held, pattern
@@ -287,6 +287,30 @@ def test_tensors(xfer: BlockingScheduler, versioned: bool) -> None:
         assert xfer.to_host(device, out=into) is into
         assert into.array.tobytes() == tensor.array.tobytes()
         assert into.n_out == 0
+
+
+def test_tensors_by_the_names_of_torch(xfer: BlockingScheduler) -> None:
+    bits = pattern(9600).view("u2").reshape(60, 80)
+    for part, name, dtype in [
+        (bits.T[::3], "bfloat16", ml_dtypes.bfloat16),
+        (bits.view("u1")[::-1], "float8_e5m2", ml_dtypes.float8_e5m2),
+        (bits.view("i4")[5:], "int32", np.int32),
+    ]:
+        tensor = TorchTensor(part, name)
+        device = xfer.to_device(tensor)
+        assert device.dtype == dtype
+        assert xfer.to_host(device).tobytes() == part.tobytes()
+        into = TorchTensor(np.zeros_like(part), name)
+        xfer.to_host(device, out=into)
+        assert np.array_equal(into.array, part)
+        assert xfer.to_device_many([tensor])[0].dtype == dtype
+    for bad, text in [
+        (TorchTensor(bits, "bfloat16", requires_grad=True), r"gradient.*detach\(\)"),
+        (TorchTensor(bits.view("c8"), "complex64", conj=True), r"is_conj.*resolve_conj"),
+        (TorchTensor(bits, "qint16"), "qint16"),
+    ]:
+        with pytest.raises(npu_xfer.InvalidTransfer, match=text):
+            xfer.to_device(bad)
 
 
 def test_tensors_that_are_refused(xfer: BlockingScheduler) -> None:
