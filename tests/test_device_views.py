@@ -15,7 +15,7 @@ import pytest
 from foreign_objects import consume, read_capsule, release
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support import held, pattern, run_python, until
+from support import EXAMPLES, held, pattern, run_python, until
 
 import npu_xfer
 from npu_xfer import _native
@@ -49,7 +49,7 @@ def indices(draw: st.DrawFn, shape: tuple[int, ...]) -> tuple[Any, ...]:
 
 
 @given(data=st.data(), shape=st.lists(st.integers(0, 5), max_size=3).map(tuple))
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_an_index_picks_what_numpy_picks(
     xfer: BlockingScheduler, data: st.DataObject, shape: tuple[int, ...]
 ) -> None:

@@ -15,7 +15,7 @@ import pytest
 from foreign_objects import Interface, Tensor, TorchTensor
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support import held, pattern
+from support import EXAMPLES, held, pattern
 
 import npu_xfer
 from npu_xfer import sim
@@ -84,7 +84,7 @@ def raw(source: np.ndarray[Any, Any]) -> bytes:
 
 
 @given(source=typed_arrays())
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_types_that_no_buffer_can_name(xfer: BlockingScheduler, source: np.ndarray[Any, Any]) -> None:
     device = xfer.to_device(source)
     assert (device.shape, device.dtype, device.nbytes) == (source.shape, source.dtype, source.nbytes)

@@ -14,7 +14,7 @@ import pytest
 from foreign_objects import Tensor
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support import pattern
+from support import EXAMPLES, pattern
 
 import npu_xfer
 
@@ -122,7 +122,7 @@ def assert_same(result: Any, tree: Any) -> None:
 
 
 @given(tree=trees)
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_tree_comes_back(xfer: BlockingScheduler, tree: Any) -> None:
     assert_same(xfer.to_host_many(xfer.to_device_many(tree)), tree)
 
