@@ -100,7 +100,7 @@ def speaks(value: object) -> bool:
     """Whether it is an array in one of the protocols; text and raw bytes are not meant by that."""
     if isinstance(value, str | bytes | bytearray | int | float | complex | type | None):
         return False
-    if hasattr(value, "__dlpack__") or hasattr(value, "data_ptr") or _interface(value) is not None:
+    if hasattr(value, "__dlpack__") or hasattr(type(value), "data_ptr") or _interface(value) is not None:
         return True
     if isinstance(value, ctypes.Array):
         return True

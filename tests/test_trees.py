@@ -7,6 +7,7 @@ import dataclasses
 import functools
 from collections import OrderedDict, deque
 from typing import TYPE_CHECKING, Any, NamedTuple
+from unittest.mock import Mock
 
 import ml_dtypes
 import numpy as np
@@ -164,6 +165,12 @@ def test_leaves_of_other_libraries_move_too(xfer: BlockingScheduler) -> None:
     assert back["view"].tobytes() == b"135"
     assert back["scalar"] == np.float32(1.5)
     assert back["raw"] is tree["raw"]
+
+
+def test_objects_that_have_every_attribute_are_no_arrays(xfer: BlockingScheduler) -> None:
+    anything = Mock()
+    assert xfer.to_device_many([anything])[0] is anything
+    assert xfer.to_host_many([anything])[0] is anything
 
 
 def test_what_hides_arrays_is_refused(xfer: BlockingScheduler) -> None:
