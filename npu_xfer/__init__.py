@@ -22,7 +22,9 @@ from npu_xfer.errors import (
     TransferError,
     TransferResourceError,
     TransferWarning,
+    TransferWithdrawn,
     UnsupportedDType,
+    WouldBlock,
     XferError,
 )
 from npu_xfer.scheduler import Scheduler
@@ -54,7 +56,9 @@ __all__ = [
     "TransferError",
     "TransferResourceError",
     "TransferWarning",
+    "TransferWithdrawn",
     "UnsupportedDType",
+    "WouldBlock",
     "XferError",
     "__version__",
 ]

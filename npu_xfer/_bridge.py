@@ -78,6 +78,11 @@ class Bridge:
         finally:
             self.n_waiting -= 1
 
+    def withdraw(self, transfer: Transfer[Any]) -> None:
+        """See `Transfer.withdraw`."""
+        if self.engine is not None:
+            self.engine.withdraw(transfer._ticket())
+
     async def order_before(self, transfer: Transfer[Any], stream: Any) -> None:
         """See `Transfer.order_before`."""
         address = stream_address(stream, self.device, "stream")

@@ -32,6 +32,7 @@ from npu_xfer.errors import (
     InvalidTransfer,
     LibraryError,
     TransferWarning,
+    TransferWithdrawn,
     WouldBlock,
     XferError,
 )
@@ -71,6 +72,8 @@ def _make_error(
         return ClosedError("the scheduler is closed" if direction is None else text)
     if status == -errno.EAGAIN:
         return WouldBlock(text)
+    if status == -errno.ECANCELED and direction is not None:
+        return TransferWithdrawn(direction=direction, nbytes=nbytes, device=device)
     if status == -errno.EOWNERDEAD:
         return EngineDead(acl_error(call, acl_code, text) if acl_code else text)
     if status == -errno.EIO and direction is not None:
@@ -253,6 +256,7 @@ def _lane_stats(raw: dict[str, int]) -> LaneStats:
         + raw["empty_transfers"],
         nbytes=raw["direct_nbytes"] + raw["staged_nbytes"] + raw["sync_nbytes"],
         failed=raw["failed"],
+        withdrawn=raw["withdrawn"],
         direct=raw["direct_transfers"],
         staged=raw["staged_transfers"],
         sync=raw["sync_transfers"],

@@ -146,6 +146,9 @@ class LaneStats:
     failed: int = 0
     """Transfers that ended in an error."""
 
+    withdrawn: int = 0
+    """Transfers that were taken back before all of them was copied."""
+
     direct: int = 0
     """Of `transfers`: DMA from or to the caller's page-locked memory."""
 

@@ -106,7 +106,7 @@ class BlockingTransfer(Handle[T_co]):
     def result(self, timeout_s: float | None = None) -> T_co:
         """Waits until the bytes have landed. Raises TransferError, or TimeoutError after timeout_s seconds.
 
-        A time-out stops the waiting, not the copy.
+        A time-out stops the waiting, not the copy; `withdraw` does what can be done about that.
         """
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         while self._outcome is None:
@@ -127,13 +127,34 @@ class BlockingTransfer(Handle[T_co]):
         while self._outcome is None:
             self._wait(_SIGNAL_S)
 
+    def withdraw(self) -> None:
+        """Takes back what is not on the device's queues yet; see `Transfer.withdraw`."""
+        if self._outcome is None:
+            self._inbox.engine.withdraw(self._ticket())
+
+    def quiesced(self) -> None:
+        """Waits until nothing touches its buffers any more, however it ended; see `Transfer.quiesced`."""
+        while self._outcome is None:
+            self._wait(_SIGNAL_S)
+
+    def wait_captured(self) -> None:
+        """Waits until the source may be changed or freed."""
+        while not self._captured:
+            self._wait(_SIGNAL_S)
+
+    def _only_result(self) -> T_co:
+        """The result for the one call that knows this transfer; Ctrl-C there withdraws it."""
+        try:
+            return self.result()
+        except BaseException:
+            self.withdraw()
+            raise
+        finally:
+            self = None  # type: ignore[assignment]  # no cycle of error, traceback, frame, transfer
+
     def _wait(self, timeout_s: float) -> None:
         self._port.wait(timeout_s)
         self._inbox.settle()
-
-    def _wait_captured(self) -> None:
-        while not self._captured:
-            self._wait(_SIGNAL_S)
 
 
 class BlockingScheduler(Face[BlockingDeviceArray]):
@@ -222,8 +243,54 @@ class BlockingScheduler(Face[BlockingDeviceArray]):
     ) -> BlockingTransfer[BlockingDeviceArray]:
         """Starts a copy to the device; returns when the source may be changed or freed."""
         transfer = self._start_upload(array, out, priority, after)
-        transfer._wait_captured()
+        try:
+            transfer.wait_captured()
+        except BaseException:
+            transfer.withdraw()
+            raise
         return transfer
+
+    def submit_to_device_nowait(
+        self,
+        array: HostArray,
+        *,
+        out: DeviceTensor | None = None,
+        priority: Priority = Priority.NORMAL,
+    ) -> BlockingTransfer[BlockingDeviceArray]:
+        """Starts a copy to the device now, or raises WouldBlock; see `Scheduler.submit_to_device_nowait`."""
+        on_device = None if is_plain(array) else self._on_device(array)
+        source = as_source(array) if on_device is None else on_device
+        spec = (source.shape, source.dtype, source.nbytes, out)
+        transfer: BlockingTransfer[BlockingDeviceArray] = BlockingTransfer(
+            self._inbox(), self._finish_upload, spec
+        )
+        self._refuse_if_others_wait()
+        if isinstance(source, BlockingDeviceArray):
+            self._copy_on_device(transfer._port, transfer, source, out, priority, None)
+        else:
+            self._upload(transfer._port, transfer, source, out, priority, False, None)
+        return transfer
+
+    def submit_to_host_nowait(
+        self,
+        array: BlockingDeviceArray | DeviceTensor,
+        *,
+        out: HostTarget | None = None,
+        priority: Priority = Priority.NORMAL,
+    ) -> BlockingTransfer[NDArray[Any]]:
+        """Starts a copy to the host now, or raises WouldBlock."""
+        if array.__class__ is not BlockingDeviceArray:
+            array = self.as_device_array(array)
+        target = self._host_target(array, out)
+        result: Any = target if out is None else out
+        transfer: BlockingTransfer[Any] = BlockingTransfer(self._inbox(), self._finish_download, result)
+        self._refuse_if_others_wait()
+        self._download(transfer._port, transfer, array, target, priority, None)
+        return transfer
+
+    def _refuse_if_others_wait(self) -> None:
+        if self._n_waiting:
+            raise WouldBlock("others wait for room in the window")
 
     def _start_upload(
         self,
@@ -302,7 +369,7 @@ class BlockingScheduler(Face[BlockingDeviceArray]):
         after: After | None = None,
     ) -> Any:
         """Copies a numpy array to the device; see `Scheduler.to_device`."""
-        return self._start_upload(array, out, priority, after, awaits_end=True).result()
+        return self._start_upload(array, out, priority, after, awaits_end=True)._only_result()
 
     @overload
     def to_host(
@@ -331,7 +398,7 @@ class BlockingScheduler(Face[BlockingDeviceArray]):
         after: After | None = None,
     ) -> Any:
         """Copies a device array to host memory; see `Scheduler.to_host`."""
-        return self.submit_to_host(array, out=out, priority=priority, after=after).result()
+        return self.submit_to_host(array, out=out, priority=priority, after=after)._only_result()
 
     def to_device_many(
         self, tree: Any, *, priority: Priority = Priority.NORMAL, after: After | None = None
@@ -343,7 +410,7 @@ class BlockingScheduler(Face[BlockingDeviceArray]):
         )
         wait = self._wait_for(after)
         self._when_room(lambda: self._upload_many(transfer._port, transfer, arrays, priority, wait))
-        return transfer.result()
+        return transfer._only_result()
 
     def to_host_many(
         self, tree: Any, *, priority: Priority = Priority.NORMAL, after: After | None = None
@@ -355,7 +422,7 @@ class BlockingScheduler(Face[BlockingDeviceArray]):
         self._when_room(
             lambda: self._download_many(transfer._port, transfer, arrays, targets, priority, wait)
         )
-        return transfer.result()
+        return transfer._only_result()
 
     def __del__(self) -> None:
         core = self._core

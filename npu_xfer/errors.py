@@ -27,6 +27,7 @@ __all__ = [
     "TransferError",
     "TransferResourceError",
     "TransferWarning",
+    "TransferWithdrawn",
     "UnsupportedDType",
     "WouldBlock",
     "XferError",
@@ -204,6 +205,29 @@ class TransferResourceError(TransferError, ResourceError):
     """A transfer failed because memory, streams or events ran out: a TransferError and a ResourceError."""
 
 
+class TransferWithdrawn(XferError):
+    """A transfer was taken back before all of it was copied: by a cancelled await, or by `withdraw`.
+
+    The destination's bytes are undefined; source and destination may be reused.
+    """
+
+    _fields: ClassVar[tuple[str, ...]] = ("direction", "nbytes", "device")
+
+    direction: str
+    nbytes: int
+    device: int
+
+    def __init__(self, *, direction: str, nbytes: int, device: int) -> None:
+        self.direction = direction
+        self.nbytes = nbytes
+        self.device = device
+        super().__init__(
+            f"{direction.upper()} transfer of {nbytes} bytes on device {device} was withdrawn "
+            "before all of it was copied",
+            remedy="submit it again if it is still wanted",
+        )
+
+
 class BatchError(XferError):
     """Some transfers of a batch failed; the others are complete.
 
@@ -288,7 +312,18 @@ class ClosedError(XferError):
 
 
 class WouldBlock(XferError):
-    """The window of a scheduler is full: a submit that waits would wait until a transfer ends."""
+    """The window of a scheduler is full, or others wait for room in it.
+
+    Raised by the verbs that end in ``_nowait``; the others wait until there is room.
+    """
+
+    def __init__(
+        self,
+        message: str = "the window is full",
+        *,
+        remedy: str | None = "await the verb without _nowait, or a transfer; or set a larger window",
+    ) -> None:
+        super().__init__(message, remedy=remedy)
 
 
 class ForkedProcessError(XferError):

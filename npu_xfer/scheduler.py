@@ -242,7 +242,11 @@ class Scheduler(Face[DeviceArray]):
             self._native.submit(*request)
         except WouldBlock:
             await bridge.when_room(lambda: self._native.submit(*request))
-        outcome = await call
+        try:
+            outcome = await call
+        except BaseException:
+            self._native.withdraw(call)
+            raise
         if type(outcome) is not tuple:
             raise_taken(outcome)
         if out is not None:
@@ -267,7 +271,38 @@ class Scheduler(Face[DeviceArray]):
         """
         transfer = await self._start_upload(array, out, priority, after)
         if not transfer.captured:
-            await transfer._wait_captured()
+            try:
+                await transfer.wait_captured()
+            except BaseException:
+                transfer.withdraw()
+                raise
+        return transfer
+
+    def submit_to_device_nowait(
+        self,
+        array: HostArray,
+        *,
+        out: DeviceTensor | None = None,
+        priority: Priority = Priority.NORMAL,
+    ) -> Transfer[DeviceArray]:
+        """Starts a copy to the device now, or raises WouldBlock: the window is full, or others wait for room.
+
+        The source must not change before `Transfer.captured`, which is true at once for an array of up to
+        `inline_bytes` while staging memory is at hand; `Transfer.wait_captured` waits for it. Arguments and
+        other errors as `submit_to_device`.
+        """
+        bridge = self._loop()
+        on_device = None if is_plain(array) else self._on_device(array)
+        source = as_source(array) if on_device is None else on_device
+        transfer: Transfer[DeviceArray] = Transfer(
+            bridge, self._finish_upload, (source.shape, source.dtype, source.nbytes, out)
+        )
+        if bridge.n_waiting:
+            raise WouldBlock("others wait for room in the window")
+        if isinstance(source, DeviceArray):
+            self._copy_on_device(bridge.port, transfer, source, out, priority, None)
+        else:
+            self._upload(bridge.port, transfer, source, out, priority, False, None)
         return transfer
 
     @overload
@@ -302,10 +337,10 @@ class Scheduler(Face[DeviceArray]):
             array: what `to_device` returned, a view of it, or a device tensor of another library (see
                 `as_device_array`).
             out: a writable array of the same shape and dtype, any strides without overlap, or another
-                library's writable buffer or tensor in host memory, instead of a new array;
-                undefined until the call returns, and after an error. One of `empty_pinned` is written
-                by the device directly. After a cancellation the copy may still write it: to know when that is
-                over, use `submit_to_host` and await the transfer again.
+                library's writable buffer or tensor in host memory, instead of a new array; undefined until
+                the call returns, and after an error. One of `empty_pinned` is written by the device
+                directly. A cancellation withdraws what is not on the device's queues yet; the rest may still
+                be written: to know when that is over, use `submit_to_host` and `Transfer.quiesced`.
             priority, after: as for `to_device`.
 
         Raises:
@@ -333,7 +368,11 @@ class Scheduler(Face[DeviceArray]):
             self._native.submit(*request)
         except WouldBlock:
             await bridge.when_room(lambda: self._native.submit(*request))
-        outcome = await call
+        try:
+            outcome = await call
+        except BaseException:
+            self._native.withdraw(call)
+            raise
         if type(outcome) is not tuple:
             raise_taken(outcome)
         return result
@@ -357,6 +396,25 @@ class Scheduler(Face[DeviceArray]):
         await self._when_room(
             bridge, lambda: self._download(bridge.port, transfer, array, target, priority, wait)
         )
+        return transfer
+
+    def submit_to_host_nowait(
+        self,
+        array: DeviceArray | DeviceTensor,
+        *,
+        out: HostTarget | None = None,
+        priority: Priority = Priority.NORMAL,
+    ) -> Transfer[NDArray[Any]]:
+        """Starts a copy to the host now, or raises WouldBlock: the window is full, or others wait for it."""
+        bridge = self._loop()
+        if array.__class__ is not DeviceArray:
+            array = self.as_device_array(array)
+        target = self._host_target(array, out)
+        result: Any = target if out is None else out
+        transfer: Transfer[Any] = Transfer(bridge, self._finish_download, result)
+        if bridge.n_waiting:
+            raise WouldBlock("others wait for room in the window")
+        self._download(bridge.port, transfer, array, target, priority, None)
         return transfer
 
     async def to_device_many(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, TypeVar
 
-from npu_xfer.errors import TransferWarning
+from npu_xfer.errors import TransferWarning, TransferWithdrawn
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Generator
@@ -22,6 +22,7 @@ class Waking(Protocol):
 
     def new_waiter(self) -> Awaitable[None]: ...
     def wake(self, waiter: Any) -> None: ...
+    def withdraw(self, transfer: Transfer[Any]) -> None: ...
     async def order_before(self, transfer: Transfer[Any], stream: Any) -> None: ...
 
 
@@ -30,8 +31,8 @@ class _NeverRetrieved:
 
     __slots__ = ("_text",)
 
-    def __init__(self, text: str) -> None:
-        self._text: str | None = text
+    def __init__(self, error: BaseException) -> None:
+        self._text = None if isinstance(error, TransferWithdrawn) else str(error)
 
     def disarm(self) -> None:
         self._text = None
@@ -50,7 +51,7 @@ class Failure:
 
     def __init__(self, outcome: tuple[Any, ...]) -> None:
         self._error: BaseException | None = outcome[0]
-        self._unseen = _NeverRetrieved(str(outcome[0]))
+        self._unseen = _NeverRetrieved(outcome[0])
 
     def take(self) -> BaseException:
         """The error, which this then no longer holds: no cycle through the traceback."""
@@ -108,7 +109,7 @@ class Handle(Generic[T_co]):
             self._outcome = outcome
             if failed:
                 errors = [error for error in outcome if isinstance(error, BaseException)]
-                self._unseen = _NeverRetrieved(str(errors[0]))
+                self._unseen = _NeverRetrieved(errors[0])
 
     def _take(self) -> T_co:
         """The value of a done transfer; raises what it failed with."""
@@ -151,18 +152,19 @@ class Handle(Generic[T_co]):
 class Transfer(Handle[T_co]):
     """A transfer that was submitted; ``await transfer`` gives its result once the bytes have landed.
 
-    May be awaited more than once and by several tasks of the same event loop. Dropping it, or cancelling a
-    task that awaits it, does not stop the copy: its buffers stay alive until the device is done with them,
-    and until then it may still write the destination. A failure that nobody awaits becomes a
-    TransferWarning.
+    May be awaited more than once and by several tasks of the same event loop. When the last task that awaits
+    it is cancelled it is withdrawn, see `withdraw`; dropping it without awaiting does nothing. Its buffers
+    stay alive until the device is done with them, and until then it may still write the destination:
+    `quiesced` waits for that. A failure that nobody awaits becomes a TransferWarning.
     """
 
-    __slots__ = ("_capture_waiters", "_loop", "_waiters")
+    __slots__ = ("_capture_waiters", "_loop", "_onlookers", "_waiters")
 
     def __init__(self, loop: Waking, finish: Callable[[tuple[Any, ...], Any], T_co], spec: Any) -> None:
         super().__init__(finish, spec)
         self._loop = loop
         self._waiters: list[Any] | None = None
+        self._onlookers: list[Any] | None = None  # who waits for the end and does not want it
         self._capture_waiters: list[Any] | None = None
 
     def _settle(self, outcome: tuple[Any, ...] | None, failed: bool) -> None:
@@ -175,8 +177,30 @@ class Transfer(Handle[T_co]):
             woken, self._waiters = self._waiters, None
             for waiter in woken:
                 self._loop.wake(waiter)
+        if outcome is not None and self._onlookers is not None:
+            woken, self._onlookers = self._onlookers, None
+            for waiter in woken:
+                self._loop.wake(waiter)
 
-    async def _wait_captured(self) -> None:
+    def withdraw(self) -> None:
+        """Takes back what is not on the device's queues yet; what is ends as it would have.
+
+        Returns at once, and the transfer ends soon, also while the device is busy: if anything of it was
+        dropped, awaiting it raises TransferWithdrawn and the bytes of its destination are undefined. Does
+        nothing to a transfer that is over.
+        """
+        if self._outcome is None:
+            self._loop.withdraw(self)
+
+    async def quiesced(self) -> None:
+        """Waits until the transfer is over and nothing touches its buffers any more, however it ended.
+
+        Raises nothing of the transfer itself, and does not withdraw it when it is cancelled.
+        """
+        await Over(self)
+
+    async def wait_captured(self) -> None:
+        """Waits until the source may be changed or freed; see `captured`."""
         while not self._captured:
             waiter = self._loop.new_waiter()
             if self._capture_waiters is None:
@@ -205,10 +229,6 @@ class Transfer(Handle[T_co]):
         await self._loop.order_before(self, stream)
 
     def __await__(self) -> Generator[Any, Any, T_co]:
-        yield from self._until_over()
-        return self._take()
-
-    def _until_over(self) -> Generator[Any, Any, None]:
         while self._outcome is None:
             waiter = self._loop.new_waiter()
             if self._waiters is None:
@@ -219,7 +239,10 @@ class Transfer(Handle[T_co]):
                 yield from waiter.__await__()
             except BaseException:
                 _forget(self._waiters, waiter)
+                if not self._waiters:
+                    self.withdraw()
                 raise
+        return self._take()
 
 
 class Over:
@@ -231,7 +254,17 @@ class Over:
         self._transfer = transfer
 
     def __await__(self) -> Generator[Any, Any, None]:
-        return self._transfer._until_over()
+        transfer = self._transfer
+        while transfer._outcome is None:
+            waiter = transfer._loop.new_waiter()
+            if transfer._onlookers is None:
+                transfer._onlookers = []
+            transfer._onlookers.append(waiter)
+            try:
+                yield from waiter.__await__()
+            except BaseException:
+                _forget(transfer._onlookers, waiter)
+                raise
 
 
 def _forget(waiters: list[Any] | None, waiter: Any) -> None:

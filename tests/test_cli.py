@@ -61,7 +61,7 @@ def test_version_through_python_m() -> None:
     assert ran.stdout.startswith(f"npu-xfer {npu_xfer.__version__} ")
 
 
-@pytest.mark.parametrize("command", [[], ["info"], ["bench"], ["load"]])
+@pytest.mark.parametrize("command", [[], ["info"], ["doctor"], ["bench"], ["load"]])
 def test_help_has_examples_and_fits_in_80_columns(command: list[str]) -> None:
     shown = RUNNER.invoke(app, [*command, "--help"], env={"COLUMNS": "80", "TERMINAL_WIDTH": "80"})
     assert shown.exit_code == 0

@@ -58,6 +58,17 @@ def test_every_direction(xfer: BlockingScheduler) -> None:
         xfer.copy(host, out)
 
 
+def test_without_waiting_for_room(xfer: BlockingScheduler) -> None:
+    device = xfer.to_device(pattern(5000))
+    anything: Any = device
+    twin = xfer.submit_to_device_nowait(anything).result()
+    assert np.array_equal(xfer.submit_to_host_nowait(twin).result(), pattern(5000))
+    out = bytearray(5000)
+    xfer.submit_to_host_nowait(xfer.submit_to_device_nowait(b"x" * 5000).result(), out=out).result()
+    assert out == b"x" * 5000
+    assert xfer.stats().d2d.transfers == 1
+
+
 def test_what_is_refused(xfer: BlockingScheduler) -> None:
     device = xfer.to_device(pattern(1000))
     wrong: list[tuple[Any, Any, str]] = [
@@ -135,7 +146,7 @@ async def test_the_source_of_a_cancelled_copy_stays() -> None:
         with held("d2d"):
             async with anyio.create_task_group() as group:
                 group.start_soon(xfer.copy, source, target)
-                await until(lambda: xfer.stats().pending == 1)
+                await until(lambda: sim.pending_tasks(0) == 1)  # issued: nothing withdraws it
                 del source
                 group.cancel_scope.cancel()
             assert xfer.stats().device_used_nbytes == 10_000

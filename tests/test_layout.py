@@ -30,6 +30,7 @@ FLOORS = {
     "explain": 2,
     "sim": 3,
     "_tuning": 3,
+    "doctor": 4,
     "acl": 4,
     "_foreign": 2,
     "_lent": 3,

@@ -15,7 +15,7 @@ from foreign_objects import Tensor
 from support import held, pattern, until
 
 import npu_xfer
-from npu_xfer import acl
+from npu_xfer import acl, sim
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -240,7 +240,7 @@ async def test_order_and_life_under_way() -> None:
                 with anyio.CancelScope() as scope:
                     async with anyio.create_task_group() as doomed:
                         doomed.start_soon(write, 0, 0, 100_000)
-                        await until(lambda: xfer.stats().pending == 1)
+                        await until(lambda: sim.pending_tasks(0) == 1)  # issued: nothing withdraws it
                         for n, (act, low, high) in enumerate(
                             [(fetch, 0, 60_000), (write, 30_000, 90_000), (fetch, 1, 100_000)]
                         ):

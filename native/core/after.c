@@ -133,15 +133,6 @@ void npux_after_unref(struct npux_after *after)
 
 /* Other requests. ----------------------------------------------------------------------------------- */
 
-struct npux_request *npux_find_live_locked(const struct npux_sched *s, const void *key)
-{
-    struct npux_request *r = s->live;
-
-    while (r != NULL && r->key != key)
-        r = r->next_live;
-    return r;
-}
-
 int npux_after_admit_locked(struct npux_engine *e, struct npux_request *request, struct npux_err *err)
 {
     struct npux_after *after = request->after;
@@ -150,7 +141,7 @@ int npux_after_admit_locked(struct npux_engine *e, struct npux_request *request,
         return npux_fail(err, -EINVAL, "submit", "a wait belongs to one request");
     after->taken = true;
     for (unsigned i = 0; i < after->n_follows; i++) {
-        struct npux_request *followed = npux_find_live_locked(&e->sched, after->keys[i]);
+        struct npux_request *followed = npux_sched_find_live_locked(&e->sched, after->keys[i]);
         struct npux_follow *follow = &after->follows[i];
         if (followed == NULL)
             continue;
@@ -270,14 +261,21 @@ bool npux_after_hold_locked(struct npux_engine *e, struct npux_op *op)
     return true;
 }
 
-/* Puts the ops of a queue in front of a list. */
-static struct npux_op *purge_queue(struct npux_after **head, struct npux_op *ops)
+/* Puts the ops of a queue in front of a list: all, or those that were withdrawn. */
+static struct npux_op *purge_queue(struct npux_after **head, struct npux_after **tail, bool all,
+                                   struct npux_op *ops)
 {
-    while (*head != NULL) {
-        struct npux_after *after = *head;
-        *head = after->next;
-        if (after->ops == NULL)
+    struct npux_after **at = head;
+
+    *tail = NULL;
+    while (*at != NULL) {
+        struct npux_after *after = *at;
+        if (!all && !npux_op_withdrawn(after->ops)) { /* its ops are of one request */
+            *tail = after;
+            at = &after->next;
             continue;
+        }
+        *at = after->next;
         after->ops_tail->next = ops;
         ops = after->ops;
         after->ops = NULL;
@@ -285,14 +283,16 @@ static struct npux_op *purge_queue(struct npux_after **head, struct npux_op *ops
     return ops;
 }
 
-struct npux_op *npux_afters_purge_locked(struct npux_engine *e)
+struct npux_op *npux_afters_purge_locked(struct npux_engine *e, bool all)
 {
     struct npux_op *ops = NULL;
 
     for (int d = 0; d < NPUX_N_DIRECTIONS; d++) {
-        ops = purge_queue(&e->afters->head[d], ops);
-        for (int i = 0; i < NPUX_N_AFTER; i++)
-            ops = purge_queue(&e->afters->lanes[d][i].head, ops);
+        ops = purge_queue(&e->afters->head[d], &e->afters->tail[d], all, ops);
+        for (int i = 0; i < NPUX_N_AFTER; i++) {
+            struct npux_after_lane *l = &e->afters->lanes[d][i];
+            ops = purge_queue(&l->head, &l->tail, all, ops);
+        }
     }
     return ops;
 }
@@ -376,8 +376,11 @@ static int issue_waits(struct npux_after_lane *l, const struct npux_after *after
     return 0;
 }
 
-static int refusal(const struct npux_engine *e, const struct npux_lane *lane, struct npux_err *err)
+static int refusal(const struct npux_engine *e, const struct npux_lane *lane, const struct npux_op *op,
+                   struct npux_err *err)
 {
+    if (npux_op_withdrawn(op))
+        return npux_fail_withdrawn(err);
     if (lane->open_status != 0) {
         *err = lane->open_err;
         return err->status;
@@ -401,7 +404,7 @@ static bool lead(struct npux_after_lane *l, const struct npux_after *after, stru
     struct npux_chunk *chunk = NULL;
     struct npux_err err;
     unsigned n_issued = 0;
-    int rc = refusal(e, &l->lane, &err);
+    int rc = refusal(e, &l->lane, op, &err);
 
     if (rc == 0 && (chunk = first_chunk(l, op, &err, ringer)) == NULL)
         rc = -1;

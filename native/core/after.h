@@ -84,16 +84,14 @@ void npux_after_unref(struct npux_after *after);
 
 /* Binds request->after to the pending requests that it names. -EINVAL: it was used before. */
 int npux_after_admit_locked(struct npux_engine *e, struct npux_request *request, struct npux_err *err);
-/* A pending request, or NULL: it is over. */
-struct npux_request *npux_find_live_locked(const struct npux_sched *s, const void *key);
 /* The request is over: prepends the ops that may start now to a list. */
 struct npux_op *npux_followers_release_locked(struct npux_engine *e, struct npux_request *request,
                                               struct npux_op *started);
 
 /* Takes an op that is to wait for something on the device. False: it has come, the op may go on. */
 bool npux_after_hold_locked(struct npux_engine *e, struct npux_op *op);
-/* Takes every op that waits here, linked by next. */
-struct npux_op *npux_afters_purge_locked(struct npux_engine *e);
+/* Takes every op that waits here, or those that were withdrawn, linked by next. */
+struct npux_op *npux_afters_purge_locked(struct npux_engine *e, bool all);
 /* Wakes the lanes, after sched->stop was set. */
 void npux_afters_stop_locked(struct npux_engine *e);
 /* Number of lanes that did not end by deadline_ns, 0: no limit. */

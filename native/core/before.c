@@ -137,7 +137,7 @@ static bool hang(struct npux_engine *e, const void *key, struct npux_before *bef
     struct npux_request *request;
 
     pthread_mutex_lock(&e->sched.mu);
-    request = npux_find_live_locked(&e->sched, key);
+    request = npux_sched_find_live_locked(&e->sched, key);
     if (request != NULL) {
         before->follow.next = request->followers;
         request->followers = &before->follow;

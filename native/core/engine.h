@@ -66,6 +66,7 @@ struct npux_engine {
     struct npux_err death;
     bool torn_down;                      /* sched->mu: the arenas are going; last_stats stands in for them */
     struct npux_engine_stats last_stats; /* sched->mu */
+    struct npux_call sweep;              /* see withdraw.c */
     bool leaked;                         /* a thread is stuck in ACL: nothing of this engine may be freed */
 };
 
@@ -85,6 +86,10 @@ int npux_engine_open(const struct npux_engine_opts *opts, struct npux_engine **e
  * nothing was started and the request still belongs to the caller: -EAGAIN when the window is full. */
 int npux_engine_submit(struct npux_engine *e, struct npux_request *request, bool *captured,
                        struct npux_err *err);
+
+/* Drops what is not issued of the request with this key, see withdraw.c; nothing happens if it is over. What
+ * is on a stream ends as it would have. */
+void npux_engine_withdraw(struct npux_engine *e, const void *key);
 
 /* A page-locked block for an array of the user. Blocks while the runtime allocates. */
 int npux_engine_get_pinned(struct npux_engine *e, size_t nbytes, struct npux_block **block,
@@ -118,6 +123,14 @@ struct npux_ringer {
 };
 void npux_ringer_flush(struct npux_ringer *ringer);
 
+/* What an op fails with that was withdrawn; returns the status. */
+int npux_fail_withdrawn(struct npux_err *err);
+/* Ends these ops with an error, none of which anything was issued of. */
+void npux_engine_refuse_ops(struct npux_engine *e, struct npux_op *ops, const struct npux_err *err,
+                            struct npux_ringer *ringer);
+/* Fails a list of chunks and retires them. */
+void npux_engine_fail_chunks(struct npux_engine *e, struct npux_chunk *chunks, const struct npux_err *err,
+                             struct npux_ringer *ringer);
 /* Records the first failure of an op; later ones are dropped. */
 void npux_engine_fail_op(struct npux_engine *e, struct npux_op *op, int32_t stream_id,
                          const struct npux_err *err);

@@ -301,6 +301,26 @@ void npux_lane_drain(struct npux_lane *lane)
         give_up(lane, NULL);
 }
 
+/* Takes what was withdrawn out of a batch. */
+static struct npux_chunk *drop_withdrawn(struct npux_lane *lane, struct npux_chunk *batch,
+                                         struct npux_ringer *ringer)
+{
+    struct npux_chunk **at = &batch;
+    struct npux_err err;
+
+    while (*at != NULL) {
+        struct npux_chunk *chunk = *at;
+        if (chunk->packed != NULL || !npux_op_withdrawn(chunk->op)) {
+            at = &chunk->next;
+            continue;
+        }
+        *at = chunk->next;
+        npux_fail_withdrawn(&err);
+        settle_failed(lane, chunk, &err, ringer);
+    }
+    return batch;
+}
+
 void npux_lane_run(struct npux_lane *lane, struct npux_chunk *batch, const struct npux_batch *taken)
 {
     struct npux_sched *s = &lane->engine->sched;
@@ -309,6 +329,7 @@ void npux_lane_run(struct npux_lane *lane, struct npux_chunk *batch, const struc
     size_t n_issued;
     int code;
 
+    batch = drop_withdrawn(lane, batch, &ringer);
     if (lane->direction == NPUX_D2H)
         batch = npux_pack_merge(batch);
     batch = issue_batch(lane, batch, &n_issued, &ringer);

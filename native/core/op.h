@@ -94,6 +94,7 @@ struct npux_follow;
 
 struct npux_request {
     struct npux_request *next_live, *prev_live; /* sched->mu; see npux_sched */
+    struct npux_request *next_by_key;           /* the same */
     struct npux_port *port;
     struct npux_note captured_note;
     struct npux_note done_note;
@@ -101,7 +102,8 @@ struct npux_request {
     atomic_uint n_ops_left;
     bool awaits_end;  /* set before submit: nobody asks when the source is captured, so it may be borrowed */
     uint8_t priority; /* set before submit; NORMAL from the start */
-    bool abandoned;   /* DONE was sent although a copy may still run: never freed, see npux_engine_close */
+    atomic_bool withdrawn; /* what is not issued is to be dropped, see withdraw.c */
+    bool abandoned; /* DONE was sent although a copy may still run: never freed, see npux_engine_close */
     uint32_t n_ops;
     void *user;                    /* the layer above: its handle */
     const void *key;               /* set before submit, or NULL: how others name it, see after.h */
@@ -119,6 +121,12 @@ void npux_request_free(struct npux_request *request);
 
 /* A chunk of the op: the embedded one if it covers everything, else from the heap; NULL if memory is out. */
 struct npux_chunk *npux_chunk_new(struct npux_op *op, size_t offset, size_t nbytes);
+
+/* Nobody wants it any more, and nothing of it is in a pack with others. */
+static inline bool npux_op_withdrawn(const struct npux_op *op)
+{
+    return atomic_load_explicit(&op->request->withdrawn, memory_order_relaxed) && op->chunk0.packed == NULL;
+}
 
 /* The op leads a pack that is still to be staged. */
 static inline bool npux_op_leads_pack(const struct npux_op *op)

@@ -481,12 +481,80 @@ void npux_sched_purge_locked(struct npux_sched *s, struct npux_op **ops, struct 
         }
 }
 
+static struct npux_op **sweep_ops(struct npux_op_queue *q, struct npux_op **end)
+{
+    struct npux_op **at = &q->head;
+
+    q->tail = NULL;
+    while (*at != NULL) {
+        struct npux_op *op = *at;
+        if (npux_op_withdrawn(op)) {
+            *at = op->next;
+            *end = op;
+            end = &op->next;
+        } else {
+            q->tail = op;
+            at = &op->next;
+        }
+    }
+    *end = NULL;
+    return end;
+}
+
+static struct npux_chunk **sweep_chunks(struct npux_chunk_queue *q, struct npux_chunk **end)
+{
+    struct npux_chunk **at = &q->head;
+
+    q->tail = NULL;
+    while (*at != NULL) {
+        struct npux_chunk *chunk = *at;
+        if (chunk->packed != NULL || !npux_op_withdrawn(chunk->op)) {
+            q->tail = chunk;
+            at = &chunk->next;
+            continue;
+        }
+        *at = chunk->next;
+        q->n--;
+        q->nbytes -= with_following(chunk);
+        while (chunk != NULL) {
+            struct npux_chunk *following = chunk->following;
+            chunk->following = NULL;
+            *end = chunk;
+            end = &chunk->next;
+            chunk = following;
+        }
+    }
+    *end = NULL;
+    return end;
+}
+
+void npux_sched_sweep_locked(struct npux_sched *s, struct npux_op **ops, struct npux_chunk **chunks)
+{
+    *ops = NULL;
+    *chunks = NULL;
+    for (int p = 0; p < NPUX_N_PRIORITIES; p++) {
+        ops = sweep_ops(&s->stager[p], ops);
+        for (int d = 0; d < NPUX_N_DIRECTIONS; d++)
+            chunks = sweep_chunks(&s->ready[d].queues[p], chunks);
+    }
+}
+
 void npux_sched_stop_locked(struct npux_sched *s)
 {
     s->stop = true;
     pthread_cond_broadcast(&s->ready[NPUX_H2D].cv);
     pthread_cond_broadcast(&s->ready[NPUX_D2H].cv);
     pthread_cond_broadcast(&s->stager_cv);
+}
+
+static size_t bucket_of(const void *key)
+{
+    return ((uintptr_t)key >> 4) % NPUX_N_KEYS; /* objects of malloc: the low bits are alike */
+}
+
+static struct npux_request **bucket(struct npux_sched *s, const void *key)
+{
+    return &s->by_key[bucket_of(key)];
 }
 
 void npux_sched_live_add_locked(struct npux_sched *s, struct npux_request *request)
@@ -496,6 +564,20 @@ void npux_sched_live_add_locked(struct npux_sched *s, struct npux_request *reque
     if (s->live != NULL)
         s->live->prev_live = request;
     s->live = request;
+    if (request->key != NULL) {
+        struct npux_request **head = bucket(s, request->key);
+        request->next_by_key = *head;
+        *head = request;
+    }
+}
+
+struct npux_request *npux_sched_find_live_locked(const struct npux_sched *s, const void *key)
+{
+    struct npux_request *request = s->by_key[bucket_of(key)];
+
+    while (request != NULL && request->key != key)
+        request = request->next_by_key;
+    return request;
 }
 
 void npux_sched_live_remove_locked(struct npux_sched *s, struct npux_request *request)
@@ -506,4 +588,10 @@ void npux_sched_live_remove_locked(struct npux_sched *s, struct npux_request *re
         s->live = request->next_live;
     if (request->next_live != NULL)
         request->next_live->prev_live = request->prev_live;
+    if (request->key != NULL) {
+        struct npux_request **at = bucket(s, request->key);
+        while (*at != request)
+            at = &(*at)->next_by_key;
+        *at = request->next_by_key;
+    }
 }

@@ -58,9 +58,12 @@ struct npux_counters {
     uint64_t transfers[NPUX_N_DIRECTIONS][NPUX_N_PATHS]; /* finished without error */
     uint64_t nbytes[NPUX_N_DIRECTIONS][NPUX_N_PATHS];
     uint64_t failed[NPUX_N_DIRECTIONS];
+    uint64_t withdrawn[NPUX_N_DIRECTIONS];
     uint64_t copies[NPUX_N_DIRECTIONS];   /* ACL copies issued */
     uint64_t reissued[NPUX_N_DIRECTIONS]; /* copies repeated alone, to clear them of a neighbour's failure */
 };
+
+enum { NPUX_N_KEYS = 1024 };
 
 struct npux_sched {
     pthread_mutex_t mu;
@@ -73,13 +76,15 @@ struct npux_sched {
     uint64_t n_on_way[NPUX_N_DIRECTIONS]; /* of n_pending */
     struct npux_order order;
     struct npux_op_queue stager[NPUX_N_PRIORITIES];
-    struct npux_chunk *drains, *drains_tail; /* linked by next */
-    bool drained_last;                       /* the stagers take turns between both directions */
-    struct npux_request *live;               /* requests without DONE */
-    unsigned n_lanes;                        /* per direction */
-    unsigned n_stagers;                      /* both directions together */
-    size_t batch_nbytes;                     /* most that a lane takes at a time; a larger chunk goes alone */
-    uint64_t spin_ns; /* how long a lane that has run dry looks for work before it sleeps */
+    struct npux_chunk *drains, *drains_tail;  /* linked by next */
+    bool drained_last;                        /* the stagers take turns between both directions */
+    struct npux_request *live;                /* requests without DONE */
+    struct npux_request *by_key[NPUX_N_KEYS]; /* the same, those with a key */
+    bool sweeps;                              /* the control thread is about to look for what was withdrawn */
+    unsigned n_lanes;                         /* per direction */
+    unsigned n_stagers;                       /* both directions together */
+    size_t batch_nbytes; /* most that a lane takes at a time; a larger chunk goes alone */
+    uint64_t spin_ns;    /* how long a lane that has run dry looks for work before it sleeps */
     uint64_t n_pending;
     uint64_t pending_nbytes; /* of these */
     pthread_cond_t room_cv;  /* room came back in a full window */
@@ -129,9 +134,14 @@ void npux_sched_batch_done(struct npux_sched *s, enum npux_direction direction,
 
 /* Takes everything out of the stager queue and the ready queues. */
 void npux_sched_purge_locked(struct npux_sched *s, struct npux_op **ops, struct npux_chunk **chunks);
+/* Takes out what was withdrawn: ops that are still to be staged, and chunks that no lane has, with those that
+ * follow them, linked by next. */
+void npux_sched_sweep_locked(struct npux_sched *s, struct npux_op **ops, struct npux_chunk **chunks);
 void npux_sched_stop_locked(struct npux_sched *s);
 
 void npux_sched_live_add_locked(struct npux_sched *s, struct npux_request *request);
 void npux_sched_live_remove_locked(struct npux_sched *s, struct npux_request *request);
+/* A pending request by its key, or NULL: it is over. */
+struct npux_request *npux_sched_find_live_locked(const struct npux_sched *s, const void *key);
 
 #endif

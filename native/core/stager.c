@@ -143,9 +143,11 @@ static void step(struct npux_engine *e, struct npux_op *op, struct npux_ringer *
         npux_engine_retire(e, op, ringer);
         return;
     }
-    if (atomic_load(&e->dead) || atomic_load(&e->abandon)) {
+    if (atomic_load(&e->dead) || atomic_load(&e->abandon) || npux_op_withdrawn(op)) {
         if (atomic_load(&e->dead))
             err = e->death;
+        else if (npux_op_withdrawn(op))
+            npux_fail_withdrawn(&err);
         else
             npux_fail(&err, -ESHUTDOWN, "close", "the scheduler was closed before this transfer started");
         give_up(e, op, &err, ringer);

@@ -120,7 +120,9 @@ static void finish_ops(struct npux_engine *e, struct npux_op *ops, struct npux_r
     while (ops != NULL) {
         struct npux_op *op = ops;
         ops = op->next;
-        if (atomic_load(&op->failed)) {
+        if (op->err != NULL && op->err->status == -ECANCELED) {
+            counters->withdrawn[op->direction]++;
+        } else if (atomic_load(&op->failed)) {
             counters->failed[op->direction]++;
         } else {
             enum npux_path path = op->from != NULL ? NPUX_ON_DEVICE : (enum npux_path)op->path;
@@ -253,7 +255,7 @@ void npux_engine_start_op(struct npux_engine *e, struct npux_op *op, struct npux
     if (op->request->after != NULL && (op->direction == NPUX_D2H || op->path == NPUX_DIRECT))
         npux_engine_captured(op, ringer);
     pthread_mutex_lock(&e->sched.mu);
-    refused = e->dead || e->sched.stop;
+    refused = e->dead || e->sched.stop || npux_op_withdrawn(op);
     held = !refused && npux_after_hold_locked(e, op);
     if (!refused && !held && to_stager)
         npux_sched_push_stager_locked(&e->sched, op);
@@ -262,6 +264,8 @@ void npux_engine_start_op(struct npux_engine *e, struct npux_op *op, struct npux
         struct npux_err err;
         if (e->dead)
             err = e->death;
+        else if (npux_op_withdrawn(op))
+            npux_fail_withdrawn(&err);
         else
             npux_fail(&err, -ESHUTDOWN, "close", "the scheduler was closed before this transfer started");
         npux_engine_refuse_op(e, op, &err, ringer);
@@ -270,13 +274,24 @@ void npux_engine_start_op(struct npux_engine *e, struct npux_op *op, struct npux
     }
 }
 
-static void refuse_ops(struct npux_engine *e, struct npux_op *ops, const struct npux_err *cause,
-                       struct npux_ringer *ringer)
+void npux_engine_refuse_ops(struct npux_engine *e, struct npux_op *ops, const struct npux_err *cause,
+                            struct npux_ringer *ringer)
 {
     while (ops != NULL) {
         struct npux_op *op = ops;
         ops = op->next;
         npux_engine_refuse_op(e, op, cause, ringer);
+    }
+}
+
+void npux_engine_fail_chunks(struct npux_engine *e, struct npux_chunk *chunks, const struct npux_err *cause,
+                             struct npux_ringer *ringer)
+{
+    while (chunks != NULL) {
+        struct npux_chunk *chunk = chunks;
+        chunks = chunk->next;
+        npux_engine_fail_chunk(e, chunk, -1, cause);
+        npux_engine_retire_chunk(e, chunk, ringer);
     }
 }
 
@@ -287,16 +302,11 @@ void npux_engine_fail_queued(struct npux_engine *e, const struct npux_err *cause
 
     pthread_mutex_lock(&e->sched.mu);
     npux_sched_purge_locked(&e->sched, &ops, &chunks);
-    held = npux_afters_purge_locked(e);
+    held = npux_afters_purge_locked(e, true);
     pthread_mutex_unlock(&e->sched.mu);
-    refuse_ops(e, ops, cause, ringer);
-    refuse_ops(e, held, cause, ringer);
-    while (chunks != NULL) {
-        struct npux_chunk *chunk = chunks;
-        chunks = chunk->next;
-        npux_engine_fail_chunk(e, chunk, -1, cause);
-        npux_engine_retire_chunk(e, chunk, ringer);
-    }
+    npux_engine_refuse_ops(e, ops, cause, ringer);
+    npux_engine_refuse_ops(e, held, cause, ringer);
+    npux_engine_fail_chunks(e, chunks, cause, ringer);
 }
 
 void npux_engine_die(struct npux_engine *e, const struct npux_err *cause, struct npux_ringer *ringer)

@@ -334,6 +334,16 @@ static PyObject *engine_after(PyObject *object, PyObject *args)
     return e == NULL ? NULL : npux_py_after_new(object, e, args);
 }
 
+/* Never raises: the caller is on its way out, and after close there is nothing left to withdraw. */
+static PyObject *engine_withdraw(PyObject *object, PyObject *handle)
+{
+    struct engine_object *self = (struct engine_object *)object;
+
+    if (!self->closed && self->forks == npux_py_forks())
+        npux_engine_withdraw(self->engine, handle);
+    Py_RETURN_NONE;
+}
+
 static PyObject *engine_order_before(PyObject *object, PyObject *args)
 {
     struct npux_engine *e = engine_get(object);
@@ -449,8 +459,8 @@ static int add_arena(PyObject *dict, const char *name, const struct npux_arena_s
 static int add_direction(PyObject *dict, const char *name, const struct npux_counters *c, int d)
 {
     PyObject *value = Py_BuildValue(
-        "{sKsKsKsKsKsKsKsKsKsKsKsK}", "on_device_transfers",
-        (unsigned long long)c->transfers[d][NPUX_ON_DEVICE], "on_device_nbytes",
+        "{sKsKsKsKsKsKsKsKsKsKsKsKsK}", "withdrawn", (unsigned long long)c->withdrawn[d],
+        "on_device_transfers", (unsigned long long)c->transfers[d][NPUX_ON_DEVICE], "on_device_nbytes",
         (unsigned long long)c->nbytes[d][NPUX_ON_DEVICE], "sync_transfers",
         (unsigned long long)c->transfers[d][NPUX_SYNC], "sync_nbytes",
         (unsigned long long)c->nbytes[d][NPUX_SYNC], "direct_transfers",
@@ -521,6 +531,8 @@ static PyMethodDef methods[] = {
      "on it; and where in the block that memory begins."},
     {"after", engine_after, METH_VARARGS,
      "after(streams, events, handles) -> Wait\n\nWhat a request is to wait for, for one submit."},
+    {"withdraw", engine_withdraw, METH_O,
+     "withdraw(handle)\n\nDrops what is not issued of that request; nothing if it is over."},
     {"order_before", engine_order_before, METH_VARARGS,
      "order_before(handle, stream) -> bool\n\nThe stream waits for that request. False: this library "
      "cannot."},

@@ -252,6 +252,7 @@ static inline struct job *job_new(struct rig *rig, uint32_t n)
     job->request = npux_request_new(rig->port, n);
     CHECK(job->request != NULL);
     job->request->user = job;
+    job->request->key = job;
     return job;
 }
 

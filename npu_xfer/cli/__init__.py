@@ -1,4 +1,4 @@
-"""The `npu-xfer` command: `info`, `bench`, `load` and `sim`.
+"""The `npu-xfer` command: `info`, `doctor`, `bench`, `load`, `sim` and others.
 
 Importing this package imports neither typer nor rich; `main` does, and says what to install without them.
 """

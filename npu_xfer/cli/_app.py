@@ -21,7 +21,7 @@ from npu_xfer._library import choose_library
 from npu_xfer._settings import MIB, format_nbytes, parse_nbytes
 from npu_xfer._tuning import profile_path
 from npu_xfer._types import LibraryInfo
-from npu_xfer.cli import _bench, _bench_view, _explain, _info, _load, _load_view, _tune
+from npu_xfer.cli import _bench, _bench_view, _doctor, _explain, _info, _load, _load_view, _tune
 from npu_xfer.cli._common import (
     LOOPS,
     Screen,
@@ -51,6 +51,7 @@ _EXAMPLES = """
 \b
 Examples:
   npu-xfer info
+  npu-xfer doctor
   npu-xfer load --demo
   npu-xfer load model.safetensors --json report.json
   npu-xfer bench --sizes 64KiB,16MiB --verify
@@ -435,6 +436,14 @@ def load(
 # ---- explain ----
 
 app.command(short_help="What a CANN log says: cause and remedy.")(_explain.explain)
+
+
+# ---- doctor ----
+
+app.command(
+    short_help="What keeps transfers from working or being fast.",
+    epilog="\b\nExamples:\n  npu-xfer doctor\n  npu-xfer doctor --json --no-runtime",
+)(_doctor.doctor)
 
 
 # ---- sim ----
