@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import functools
 import itertools
 from typing import TYPE_CHECKING, Any
+
+from npu_xfer.errors import InvalidTransfer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -79,15 +82,23 @@ class _Walk:
         self._take = take
         self._is_plain = is_plain
         self._steps: list[str] = []
+        self._open: set[int] = set()  # identities of the containers on the way here
 
     def _where(self) -> str:
         return "".join(self._steps)
 
-    def _below(self, child: Any, step: str) -> Any:
-        self._steps.append(step)
-        plan = self.plan(child)
-        self._steps.pop()
-        return plan
+    def _node(self, value: Any, names: tuple[Any, ...] | None, children: list[tuple[Any, str]]) -> _Node:
+        if id(value) in self._open:
+            where = self._where() or "the tree"
+            raise InvalidTransfer(f"tree: {where} is a {type(value).__name__} that contains itself")
+        self._open.add(id(value))
+        plans = []
+        for child, step in children:
+            self._steps.append(step)
+            plans.append(self.plan(child))
+            self._steps.pop()
+        self._open.discard(id(value))
+        return _Node(value, names, tuple(plans))
 
     def plan(self, value: Any) -> Any:
         if self._is_plain(value):
@@ -97,20 +108,17 @@ class _Walk:
             if all(map(self._is_plain, value)):  # the usual batch: no step, no path, no leaf by leaf
                 self._values.extend(value)
                 return _Run(value, len(value))
-            return _Node(
-                value, None, tuple(self._below(child, f"[{place}]") for place, child in enumerate(value))
-            )
+            return self._node(value, None, [(child, f"[{place}]") for place, child in enumerate(value)])
         if isinstance(value, dict):
-            return _Node(
-                value, tuple(value), tuple(self._below(child, f"[{key!r}]") for key, child in value.items())
-            )
+            return self._node(value, tuple(value), [(child, f"[{key!r}]") for key, child in value.items()])
         names: tuple[str, ...] | None = None
         if _is_namedtuple(value):
             names = value._fields
         elif dataclasses.is_dataclass(value) and not isinstance(value, type):
-            names = tuple(field.name for field in dataclasses.fields(value) if field.init)
+            names = tuple(f.name for f in dataclasses.fields(value) if hasattr(value, f.name))
         if names is not None:
-            return _Node(value, names, tuple(self._below(getattr(value, name), f".{name}") for name in names))
+            children = [(getattr(value, name), f".{name}") for name in names]
+            return self._node(value, names, children)
         taken = self._take(value, self._where)
         if taken is NOT_MOVED:
             return value
@@ -131,11 +139,29 @@ def _build(plan: Any, results: Iterator[Any]) -> Any:
     named = dict(zip(plan.names, children, strict=True))
     if isinstance(plan.like, dict):
         return _like_dict(plan.like, named)
-    return type(plan.like)(**named)
+    return type(plan.like)(**named) if isinstance(plan.like, tuple) else _like_dataclass(plan.like, named)
 
 
 def _like_sequence(original: Any, children: list[Any]) -> Any:
     return children if type(original) is list else type(original)(children)
+
+
+def _like_dataclass(original: Any, named: dict[str, Any]) -> Any:
+    """The same with other values in its fields. Its __init__ is not run: it was written for what was there.
+
+    What else it knows is kept, except what a cached_property derived from the fields.
+    """
+    kind = type(original)
+    try:
+        result = object.__new__(kind)
+    except TypeError:  # an exception, for example
+        return kind(**named)
+    for name, value in getattr(original, "__dict__", {}).items():
+        if name not in named and not isinstance(getattr(kind, name, None), functools.cached_property):
+            object.__setattr__(result, name, value)
+    for name, value in named.items():
+        object.__setattr__(result, name, value)  # also of a frozen one
+    return result
 
 
 def _like_dict(original: dict[Any, Any], named: dict[Any, Any]) -> dict[Any, Any]:

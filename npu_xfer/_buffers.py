@@ -6,11 +6,13 @@ Checks here come before any runtime call, and name both what was asked and what 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping
+from collections import deque
+from collections.abc import ItemsView, Iterator, Mapping, Set, ValuesView
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from npu_xfer._foreign import foreign_array, speaks
 from npu_xfer.errors import InvalidTransfer, UnsupportedDType
 
 if TYPE_CHECKING:
@@ -32,7 +34,18 @@ __all__ = [
 
 def is_source(value: object) -> bool:
     """Whether a leaf of a tree is something to move, rather than to pass through."""
-    return isinstance(value, np.ndarray | np.generic)
+    if isinstance(value, np.ndarray | np.generic):
+        return True
+    return speaks(value) and not _is_ours(value)
+
+
+def _is_ours(value: object) -> bool:
+    return _home(value) == "npu_xfer"
+
+
+def _home(value: object) -> str:
+    """The package of its type; a type made at run time may not say."""
+    return str(getattr(type(value), "__module__", "")).split(".")[0]
 
 
 _PLAIN = frozenset(id(np.dtype(char)) for char in "?bhilqpBHILQPefdFD")
@@ -47,7 +60,7 @@ def is_plain(value: object) -> TypeGuard[NDArray[Any]]:
 def as_source(value: object) -> NDArray[Any]:
     """The array behind `value`, without copying its data.
 
-    Raises InvalidTransfer for anything that is not a numpy array or scalar, UnsupportedDType for a dtype
+    Raises InvalidTransfer for anything that is no array in any protocol, UnsupportedDType for a dtype
     whose bytes mean nothing on a device (Python objects) or something else there (foreign byte order).
     """
     if type(value) is np.ndarray:
@@ -62,7 +75,10 @@ def as_source(value: object) -> NDArray[Any]:
     elif isinstance(value, np.generic):
         array = np.asarray(value)
     else:
-        raise InvalidTransfer(f"{name_of(value)} was given, a numpy array is needed", remedy=_advice(value))
+        found = None if _is_ours(value) else foreign_array(value)
+        if found is None:
+            raise InvalidTransfer(f"{name_of(value)} was given, an array is needed", remedy=_advice(value))
+        array = found
     _check_dtype(array.dtype)
     return array
 
@@ -70,7 +86,7 @@ def as_source(value: object) -> NDArray[Any]:
 def name_of(value: object) -> str:
     """The kind of thing that a caller handed in, for a message: "an int", "a torch.Tensor"."""
     kind = type(value)
-    home = kind.__module__.split(".")[0]
+    home = _home(value)
     name = kind.__qualname__ if home in {"builtins", "numpy", "npu_xfer"} else f"{home}.{kind.__qualname__}"
     return f"{'an' if name[0].lower() in 'aeiou' or name == 'ndarray' else 'a'} {name}"
 
@@ -80,13 +96,15 @@ def _advice(value: object) -> str:
         return "await it first"
     if isinstance(value, np.ndarray):
         return "it is in host memory already; to_device moves it"
-    if isinstance(value, Iterator):
+    if isinstance(value, Iterator | Set | ValuesView | ItemsView | deque):
         return "make a list of it first"
-    if type(value).__module__.startswith("npu_xfer"):
+    if _is_ours(value):
         return "it is on the device already; to_host fetches it"
-    if type(value).__module__.startswith("torch"):
-        return "pass tensor.numpy(), for a tensor in host memory"
     return "wrap it first, for example with numpy.asarray(...)"
+
+
+def _is_array(value: object) -> bool:
+    return isinstance(value, np.ndarray) or hasattr(type(value), "__array__")
 
 
 def refuse_look_alike(value: object, path: str, wanted: str) -> None:
@@ -94,7 +112,9 @@ def refuse_look_alike(value: object, path: str, wanted: str) -> None:
     array_like = any(
         hasattr(type(value), name) for name in ("__array__", "__array_interface__", "__dlpack__")
     )
-    container = isinstance(value, Iterator | Mapping) and not isinstance(value, str | bytes)
+    container = isinstance(value, Iterator | Mapping | ValuesView | ItemsView) or (
+        isinstance(value, Set | deque) and any(map(_is_array, value))
+    )
     if array_like or container or inspect.isawaitable(value):
         where = f"tree{path}" if path else "the tree"
         raise InvalidTransfer(f"{where} is {name_of(value)}; {wanted}", remedy=_advice(value))
@@ -130,40 +150,56 @@ def prepare(value: object) -> tuple[NDArray[Any], NDArray[Any]]:
 
 
 def exportable(array: NDArray[Any]) -> NDArray[Any]:
-    """The same memory under a dtype that exports a buffer: numpy refuses to export dates and durations."""
-    if id(array.dtype) in _PLAIN:
+    """The same memory under a dtype that exports a buffer.
+
+    numpy refuses to export dates, durations and the types of other packages, also in fields.
+    """
+    dtype = array.dtype
+    if id(dtype) in _PLAIN:
         return array
-    return array.view(np.int64) if array.dtype.kind in "mM" else array
+    if dtype.isbuiltin == 1 and dtype.kind not in "mM":
+        return array
+    if array.nbytes == 0:
+        return np.empty(0, np.uint8)
+    return array.view(np.int64) if dtype.kind in "mM" else array.view(np.dtype((np.void, dtype.itemsize)))
 
 
 def as_destination(value: object, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
     """Checks a caller's host array as the target of a copy of this shape and dtype.
 
-    Raises InvalidTransfer when it is not a numpy array, has another shape or dtype, is read-only, or when
-    several of its elements share memory.
+    Raises InvalidTransfer when it is no array in any protocol, has another shape or dtype, is read-only, or
+    when several of its elements share memory.
     """
-    if not isinstance(value, np.ndarray):
-        raise InvalidTransfer(
-            f"out is {name_of(value)}, a writable numpy array is needed",
-            remedy="pass numpy.empty(shape, dtype) or xfer.empty_pinned(shape, dtype)",
-        )
+    who = "out"
     if isinstance(value, np.ma.MaskedArray):
         raise InvalidTransfer(
             "out is a masked array, whose mask would hide what arrives", remedy="pass out.data"
         )
-    array: NDArray[Any] = value.view(np.ndarray)
+    if isinstance(value, np.ndarray):
+        array: NDArray[Any] = value.view(np.ndarray)
+    else:
+        who = f"out, {name_of(value)},"
+        found = None if _is_ours(value) else foreign_array(value)
+        if found is None:
+            raise InvalidTransfer(
+                f"out is {name_of(value)}, a writable array is needed",
+                remedy="pass numpy.empty(shape, dtype) or xfer.empty_pinned(shape, dtype)",
+            )
+        array = found
     if array.shape != shape or array.dtype != dtype:
         raise InvalidTransfer(
-            f"out has shape {array.shape} and dtype {array.dtype}, "
+            f"{who} has shape {array.shape} and dtype {array.dtype}, "
             f"the device array has shape {shape} and dtype {dtype}",
             remedy="give both the same shape and dtype; a copy converts nothing",
         )
     _check_dtype(array.dtype)
     if not array.flags.writeable:
-        raise InvalidTransfer("out is read-only", remedy="pass a writable array, or none and take the result")
+        raise InvalidTransfer(
+            f"{who} is read-only", remedy="pass a writable array, or none and take the result"
+        )
     if _elements_overlap(array):
         raise InvalidTransfer(
-            f"elements of out share memory (shape {array.shape}, strides {array.strides})",
+            f"elements of {who} share memory (shape {array.shape}, strides {array.strides})",
             remedy="pass an array that was not made by broadcasting or as_strided",
         )
     return array

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from npu_xfer._settings import Settings
     from npu_xfer.device_array import ArrayOnDevice
 
-__all__ = ["Core"]
+__all__ = ["Core", "extents_of"]
 
 _log = logging.getLogger("npu_xfer")
 
@@ -147,7 +147,7 @@ class Core:
 
     def empty_pinned(self, shape: int | Sequence[int], dtype: DTypeLike) -> NDArray[Any]:
         """An uninitialised numpy array in page-locked memory; the memory returns with its last view."""
-        extents = _extents(shape)
+        extents = extents_of(shape)
         element = np.dtype(dtype)
         if element.hasobject:
             raise InvalidTransfer(
@@ -207,6 +207,7 @@ class Core:
         return Stats(
             h2d=_lane_stats(raw["h2d"]),
             d2h=_lane_stats(raw["d2h"]),
+            d2d=LaneStats(transfers=raw["h2d"]["on_device_transfers"], nbytes=raw["h2d"]["on_device_nbytes"]),
             pending=raw["pending"],
             pinned_held_nbytes=sum(held for held, *_ in pools),
             pinned_used_nbytes=sum(used for _, used, *_ in pools),
@@ -244,7 +245,7 @@ class Core:
         return abandoned
 
 
-def _extents(shape: SupportsIndex | Sequence[SupportsIndex]) -> tuple[int, ...]:
+def extents_of(shape: SupportsIndex | Sequence[SupportsIndex]) -> tuple[int, ...]:
     """A shape as numpy takes it: whole numbers, of any integer type, and nothing that would be rounded."""
     try:
         return (operator.index(shape),)  # type: ignore[arg-type]  # a sequence raises TypeError

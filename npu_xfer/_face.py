@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import math
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, overload
+
+import numpy as np
 
 from npu_xfer._batch import NOT_MOVED, flatten, unflatten
 from npu_xfer._buffers import (
@@ -15,7 +18,8 @@ from npu_xfer._buffers import (
     name_of,
     refuse_look_alike,
 )
-from npu_xfer._engine import Core
+from npu_xfer._engine import Core, extents_of
+from npu_xfer._lent import Lent, Region, region_of
 from npu_xfer._settings import settings as environment_settings
 from npu_xfer._settings import whole_number
 from npu_xfer.device_array import ArrayOnDevice
@@ -24,7 +28,6 @@ from npu_xfer.errors import BatchError, ClosedError, InvalidTransfer, TransferTi
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    import numpy as np
     from numpy.typing import DTypeLike, NDArray
 
     from npu_xfer import _native
@@ -108,6 +111,7 @@ class Face(Generic[A]):
                 f"close_timeout_s={close_timeout_s!r} is not valid; accepted: seconds, 0 or more"
             )
         self._close_timeout_s = close_timeout_s
+        self._lent = Lent()
 
     def _open_core(self) -> None:
         """Blocks while the device is set up."""
@@ -157,6 +161,97 @@ class Face(Generic[A]):
         """
         return self._opened().empty_pinned(shape, dtype)
 
+    @overload
+    def zeros_pinned(self, shape: int | Sequence[int]) -> NDArray[np.float64]: ...
+    @overload
+    def zeros_pinned(
+        self, shape: int | Sequence[int], dtype: type[ScalarT] | np.dtype[ScalarT]
+    ) -> NDArray[ScalarT]: ...
+    @overload
+    def zeros_pinned(self, shape: int | Sequence[int], dtype: DTypeLike) -> NDArray[Any]: ...
+    def zeros_pinned(self, shape: int | Sequence[int], dtype: DTypeLike = float) -> NDArray[Any]:
+        """The same as `empty_pinned`, filled with zeros."""
+        array = self.empty_pinned(shape, dtype)
+        if array.nbytes:
+            array.reshape(-1).view(np.uint8).fill(0)  # whatever the type, and padding too
+        return array
+
+    def as_device_array(self, tensor: object) -> A:
+        """A device array on the memory of another library's device tensor, which it keeps; no copy.
+
+        For tensors of torch_npu, and what speaks DLPack for an extension device, in C order. `to_host` and
+        ``out=`` of `to_device` take such tensors as they are. What kernels still do with the memory is not
+        known here: order it with ``after=``, or synchronise first.
+
+        Raises InvalidTransfer for anything else, for one on another device, and while a part of the memory is
+        in use under another description.
+        """
+        if isinstance(tensor, ArrayOnDevice):
+            self._device_block(tensor)
+            own: A = tensor  # type: ignore[assignment]  # made by this scheduler, so of its type
+            return own
+        region = region_of(tensor)
+        if region is None:
+            raise InvalidTransfer(
+                f"{name_of(tensor)} was given, a device array is needed",
+                direction="d2h",
+                remedy="await it first" if inspect.isawaitable(tensor) else "pass what to_device returned",
+            )
+        return self._lent_array(region)
+
+    def device_array_at(
+        self, address: int, shape: int | Sequence[int], dtype: DTypeLike, *, owner: object = None
+    ) -> A:
+        """A device array on memory of this device that you allocated, by its address; no copy.
+
+        It must stay allocated while the array, a view of it or a transfer on it is there; `owner` is kept
+        until then. Nothing can check the address.
+
+        Raises InvalidTransfer for an address or shape that cannot be.
+        """
+        extents, element = extents_of(shape), np.dtype(dtype)
+        nbytes = math.prod(extents) * element.itemsize
+        if element.hasobject or min(extents, default=0) < 0 or not 0 < address <= (1 << 64) - 1 - nbytes:
+            raise InvalidTransfer(
+                f"no device memory holds shape {extents} of dtype {element} at address {address:#x}"
+            )
+        low, high = address, address + nbytes
+        return self._lent_array(Region(address, extents, element, self._device, owner, low, high))
+
+    def _on_device(self, value: object) -> A | None:
+        """The device array that `value` is, or stands for; None for what is not device memory."""
+        if isinstance(value, np.ndarray):
+            return None
+        if isinstance(value, ArrayOnDevice):
+            return self.as_device_array(value)
+        region = region_of(value)
+        return None if region is None else self._lent_array(region)
+
+    def _way(self, src: object, dst: object) -> str:
+        """The direction of a copy, from where the two are; dst None is new memory on the device."""
+        from_device = self._on_device(src) is not None
+        to_device = dst is None or self._on_device(dst) is not None
+        if not (from_device or to_device):
+            raise InvalidTransfer(
+                f"source ({name_of(src)}) and destination ({name_of(dst)}) are both in host memory",
+                remedy="use numpy.copyto",
+            )
+        return ("d" if from_device else "h") + "2" + ("d" if to_device else "h")
+
+    def _lent_array(self, region: Region) -> A:
+        if region.device != self._device:
+            raise InvalidTransfer(
+                f"the tensor is on device {region.device}, this scheduler copies for device {self._device}",
+                remedy=f"use the scheduler of device {region.device}",
+            )
+        if self.closed:
+            raise ClosedError
+        nbytes = math.prod(region.shape) * region.dtype.itemsize
+        block, offset = None, 0
+        if nbytes:
+            block, offset = self._lent.block(self._opened().native, region)
+        return self._array_type(self, block, region.shape, region.dtype, nbytes, offset)
+
     def stats(self) -> Stats:
         """A frozen snapshot of counters and memory; after close, the last one."""
         return self._opened().stats()
@@ -176,14 +271,20 @@ class Face(Generic[A]):
 
     # Requests: check, describe to the engine, hand over. -----------------------------------------------
 
-    def _device_target(self, out: object, source: NDArray[Any]) -> _native.Block | None:
+    def _device_target(
+        self, out: object, source: NDArray[Any] | ArrayOnDevice
+    ) -> tuple[_native.Block | None, int]:
+        """The memory of `out`, and where in it to begin."""
         if not isinstance(out, ArrayOnDevice):
-            raise InvalidTransfer(
-                f"out is {name_of(out)}, a device array is needed for a copy to the device",
-                direction="h2d",
-                nbytes=source.nbytes,
-                remedy="pass a DeviceArray of the same shape and dtype, or no out",
-            )
+            region = region_of(out)
+            if region is None:
+                raise InvalidTransfer(
+                    f"out is {name_of(out)}, a device array is needed for a copy to the device",
+                    direction="h2d",
+                    nbytes=source.nbytes,
+                    remedy="pass a DeviceArray or a device tensor of the same shape and dtype, or no out",
+                )
+            out = self._lent_array(region)
         if out.shape != source.shape or out.dtype != source.dtype:
             raise InvalidTransfer(
                 f"the source has shape {source.shape} and dtype {source.dtype}, "
@@ -192,7 +293,7 @@ class Face(Generic[A]):
                 nbytes=source.nbytes,
                 remedy="give both the same shape and dtype; a copy converts nothing",
             )
-        return self._device_block(out)
+        return self._device_block(out), out._offset
 
     def _device_block(self, array: object) -> _native.Block | None:
         """The memory of a device array that this scheduler can reach; None when it has no bytes."""
@@ -219,15 +320,44 @@ class Face(Generic[A]):
         port: _native.Port,
         handle: Handle[Any],
         array: NDArray[Any],
-        out: A | None,
+        out: object | None,
         priority: int,
         awaits_end: bool,
         wait: _native.Wait | None,
     ) -> None:
-        block = None if out is None else self._device_target(out, array)
-        offset = 0 if out is None else out._offset
+        block, offset = (None, 0) if out is None else self._device_target(out, array)
         if self._opened().native.submit(
             port, handle._ticket(), H2D, exportable(array), block, offset, priority, awaits_end, wait
+        ):
+            handle._captured = True
+
+    def _copy_on_device(
+        self,
+        port: _native.Port,
+        handle: Handle[Any],
+        source: A,
+        out: object | None,
+        priority: int,
+        wait: _native.Wait | None,
+    ) -> None:
+        block, offset = (None, 0) if out is None else self._device_target(out, source)
+        memory = self._device_block(source)
+        if memory is None:
+            handle._captured = True
+            handle._settle((None,), False)
+            return
+        if block is not None:
+            distance = abs(block.address + offset - source.address)
+            if distance < source.nbytes:
+                raise InvalidTransfer(
+                    f"source and destination overlap: {source.nbytes} bytes, {distance} bytes apart",
+                    direction="d2d",
+                    nbytes=source.nbytes,
+                    remedy="copy to other memory, or in parts that do not overlap",
+                )
+        place = (memory, source._offset, source.nbytes)
+        if self._opened().native.submit(
+            port, handle._ticket(), H2D, place, block, offset, priority, True, wait
         ):
             handle._captured = True
 
@@ -302,7 +432,7 @@ class Face(Generic[A]):
 
     def _host_targets(self, tree: object) -> tuple[list[ArrayOnDevice], list[NDArray[Any]], Any]:
         """The device arrays of a tree that have bytes, a new host array for each, and what finishes them."""
-        arrays, plan = device_arrays_of(tree)
+        arrays, plan = device_arrays_of(tree, self._lent_array)
         for array in arrays:
             self._device_block(array)
         targets = self._opened().empty_results(arrays)
@@ -404,10 +534,18 @@ def _is_on_device(value: object) -> bool:
     return isinstance(value, ArrayOnDevice)
 
 
-def device_arrays_of(tree: object) -> tuple[list[ArrayOnDevice], Any]:
-    """The same for the device arrays in a tree."""
+def device_arrays_of(
+    tree: object, lent_array: Callable[[Region], ArrayOnDevice]
+) -> tuple[list[ArrayOnDevice], Any]:
+    """The same for the device arrays in a tree, and the device tensors of other libraries."""
 
     def take(leaf: object, where: Callable[[], str]) -> Any:
+        try:
+            region = region_of(leaf)
+            if region is not None:
+                return lent_array(region)
+        except InvalidTransfer as error:
+            raise type(error)(f"tree{where()}: {error}") from None
         refuse_look_alike(leaf, where(), "a device array is needed")
         return NOT_MOVED
 

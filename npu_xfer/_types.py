@@ -9,7 +9,38 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import numpy as np
+    from numpy.typing import NDArray
+    from typing_extensions import Buffer
+
 __all__ = ["After", "Direction", "LaneStats", "LibraryInfo", "Priority", "RawEvent", "Stats"]
+
+
+class SupportsArrayInterface(Protocol):
+    """Host memory as numpy's array interface describes it."""
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]: ...
+
+
+class SupportsDLPack(Protocol):
+    """A tensor of another library."""
+
+    def __dlpack_device__(self) -> tuple[Any, int]: ...
+
+
+class SupportsDataPtr(Protocol):
+    """A tensor as torch_npu has it."""
+
+    @property
+    def device(self) -> Any: ...
+    def data_ptr(self) -> int: ...
+
+
+if TYPE_CHECKING:
+    DeviceTensor: TypeAlias = SupportsDataPtr | SupportsDLPack
+    HostTarget: TypeAlias = NDArray[Any] | Buffer | SupportsArrayInterface | SupportsDLPack | SupportsDataPtr
+    HostArray: TypeAlias = HostTarget | np.generic
 
 
 class _TextEnum(str, enum.Enum):
@@ -146,6 +177,10 @@ class Stats:
 
     d2h: LaneStats
     """Device to host."""
+
+    d2d: LaneStats
+    """On the device, without the host: `transfers` and `nbytes`. They share the streams, and the counts of
+    failures and copies, of `h2d`."""
 
     pending: int
     """Transfers accepted and not done, both directions."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from npu_xfer import _native
 from npu_xfer._after import due_ns_of, stream_address, waits_of
-from npu_xfer._buffers import as_source
+from npu_xfer._buffers import as_source, is_plain
 from npu_xfer._face import Face, sources_of
 from npu_xfer._types import After, Priority, StreamLike
 from npu_xfer.device_array import ArrayOnDevice
@@ -21,14 +21,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
 
-    import numpy as np
     from numpy.typing import NDArray
     from typing_extensions import Self
+
+    from npu_xfer._types import DeviceTensor, HostArray, HostTarget
 
 __all__ = ["BlockingDeviceArray", "BlockingScheduler", "BlockingTransfer"]
 
 T_co = TypeVar("T_co", covariant=True)
-ArrayT = TypeVar("ArrayT", bound="NDArray[Any]")
+TargetT = TypeVar("TargetT", bound="HostTarget")
+TensorT = TypeVar("TensorT", bound="DeviceTensor")
 
 _SIGNAL_S = 0.5  # how often a wait lets Python handle signals
 
@@ -45,15 +47,23 @@ class BlockingDeviceArray(ArrayOnDevice):
     def to_host(
         self,
         *,
-        out: NDArray[Any] | None = None,
+        out: HostTarget | None = None,
         priority: Priority = Priority.NORMAL,
         after: After | None = None,
         deadline_s: float | None = None,
     ) -> NDArray[Any]:
         """A copy in host memory; see `BlockingScheduler.to_host`."""
         face: BlockingScheduler = self._owner
-        transfer = face.submit_to_host(self, out=out, priority=priority, after=after, deadline_s=deadline_s)
-        return transfer._only_result()
+        result: NDArray[Any] = face.submit_to_host(
+            self, out=out, priority=priority, after=after, deadline_s=deadline_s
+        )._only_result()
+        return result
+
+    def copy(self) -> BlockingDeviceArray:
+        """A new device array with the same bytes, which do not pass the host."""
+        face: BlockingScheduler = self._owner
+        result: BlockingDeviceArray = face.copy(self)
+        return result
 
 
 class _Inbox:
@@ -240,9 +250,9 @@ class BlockingScheduler(Face[BlockingDeviceArray]):
 
     def submit_to_device(
         self,
-        array: NDArray[Any] | np.generic,
+        array: HostArray,
         *,
-        out: BlockingDeviceArray | None = None,
+        out: DeviceTensor | None = None,
         priority: Priority = Priority.NORMAL,
         after: After | None = None,
         deadline_s: float | None = None,
@@ -258,33 +268,38 @@ class BlockingScheduler(Face[BlockingDeviceArray]):
 
     def submit_to_device_nowait(
         self,
-        array: NDArray[Any] | np.generic,
+        array: HostArray,
         *,
-        out: BlockingDeviceArray | None = None,
+        out: DeviceTensor | None = None,
         priority: Priority = Priority.NORMAL,
     ) -> BlockingTransfer[BlockingDeviceArray]:
         """Starts a copy to the device now, or raises WouldBlock; see `Scheduler.submit_to_device_nowait`."""
-        source = as_source(array)
+        on_device = None if is_plain(array) else self._on_device(array)
+        source = as_source(array) if on_device is None else on_device
         spec = (source.shape, source.dtype, source.nbytes, out)
         transfer: BlockingTransfer[BlockingDeviceArray] = BlockingTransfer(
             self._inbox(), self._finish_upload, spec
         )
         self._refuse_if_others_wait()
-        self._upload(transfer._port, transfer, source, out, priority, False, None)
+        if isinstance(source, BlockingDeviceArray):
+            self._copy_on_device(transfer._port, transfer, source, out, priority, None)
+        else:
+            self._upload(transfer._port, transfer, source, out, priority, False, None)
         return transfer
 
     def submit_to_host_nowait(
         self,
-        array: BlockingDeviceArray,
+        array: BlockingDeviceArray | DeviceTensor,
         *,
-        out: NDArray[Any] | None = None,
+        out: HostTarget | None = None,
         priority: Priority = Priority.NORMAL,
     ) -> BlockingTransfer[NDArray[Any]]:
         """Starts a copy to the host now, or raises WouldBlock."""
+        if array.__class__ is not BlockingDeviceArray:
+            array = self.as_device_array(array)
         target = self._host_target(array, out)
-        transfer: BlockingTransfer[NDArray[Any]] = BlockingTransfer(
-            self._inbox(), self._finish_download, target if out is None else out
-        )
+        result: Any = target if out is None else out
+        transfer: BlockingTransfer[Any] = BlockingTransfer(self._inbox(), self._finish_download, result)
         self._refuse_if_others_wait()
         self._download(transfer._port, transfer, array, target, priority, None)
         return transfer
@@ -295,8 +310,8 @@ class BlockingScheduler(Face[BlockingDeviceArray]):
 
     def _start_upload(
         self,
-        array: NDArray[Any] | np.generic,
-        out: BlockingDeviceArray | None,
+        array: HostArray,
+        out: DeviceTensor | None,
         priority: int,
         after: After | None,
         deadline_s: float | None,
@@ -304,6 +319,9 @@ class BlockingScheduler(Face[BlockingDeviceArray]):
         awaits_end: bool = False,
     ) -> BlockingTransfer[BlockingDeviceArray]:
         due_ns = due_ns_of(deadline_s)
+        on_device = None if is_plain(array) else self._on_device(array)
+        if on_device is not None:
+            return self._start_on_device(on_device, out, priority, after, due_ns)
         source = as_source(array)
         spec = (source.shape, source.dtype, source.nbytes, out)
         transfer: BlockingTransfer[BlockingDeviceArray] = BlockingTransfer(
@@ -318,46 +336,97 @@ class BlockingScheduler(Face[BlockingDeviceArray]):
         )
         return transfer
 
+    def _start_on_device(
+        self, source: BlockingDeviceArray, out: object, priority: int, after: After | None, due_ns: int
+    ) -> BlockingTransfer[BlockingDeviceArray]:
+        spec = (source.shape, source.dtype, source.nbytes, out)
+        transfer: BlockingTransfer[BlockingDeviceArray] = BlockingTransfer(
+            self._inbox(), self._finish_upload, spec
+        )
+        wait = self._wait_for(after, due_ns)
+        self._when_room(
+            lambda: self._copy_on_device(transfer._port, transfer, source, out, priority, wait),
+            due_ns,
+            "d2d",
+            source.nbytes,
+        )
+        return transfer
+
+    def copy(
+        self,
+        src: Any,
+        dst: Any = None,
+        *,
+        priority: Priority = Priority.NORMAL,
+        after: After | None = None,
+        deadline_s: float | None = None,
+    ) -> Any:
+        """Copies `src` into `dst`, whichever way; see `Scheduler.copy`."""
+        if self._way(src, dst) == "d2h":
+            return self.to_host(src, out=dst, priority=priority, after=after, deadline_s=deadline_s)
+        return self.to_device(src, out=dst, priority=priority, after=after, deadline_s=deadline_s)
+
     def submit_to_host(
         self,
-        array: BlockingDeviceArray,
+        array: BlockingDeviceArray | DeviceTensor,
         *,
-        out: NDArray[Any] | None = None,
+        out: HostTarget | None = None,
         priority: Priority = Priority.NORMAL,
         after: After | None = None,
         deadline_s: float | None = None,
     ) -> BlockingTransfer[NDArray[Any]]:
         """Starts a copy to the host; `result` of the returned transfer gives the array."""
         due_ns = due_ns_of(deadline_s)
+        if array.__class__ is not BlockingDeviceArray:
+            array = self.as_device_array(array)
         target = self._host_target(array, out)
-        transfer: BlockingTransfer[NDArray[Any]] = BlockingTransfer(
-            self._inbox(), self._finish_download, target if out is None else out
-        )
+        result: Any = target if out is None else out
+        transfer: BlockingTransfer[Any] = BlockingTransfer(self._inbox(), self._finish_download, result)
         wait = self._wait_for(after, due_ns)
         self._when_room(
             lambda: self._download(transfer._port, transfer, array, target, priority, wait),
             due_ns,
             "d2h",
-            array.nbytes,
+            target.nbytes,
         )
         return transfer
 
+    @overload
     def to_device(
         self,
-        array: NDArray[Any] | np.generic,
+        array: HostArray,
         *,
-        out: BlockingDeviceArray | None = None,
+        out: None = None,
+        priority: Priority = ...,
+        after: After | None = ...,
+        deadline_s: float | None = ...,
+    ) -> BlockingDeviceArray: ...
+    @overload
+    def to_device(
+        self,
+        array: HostArray,
+        *,
+        out: TensorT,
+        priority: Priority = ...,
+        after: After | None = ...,
+        deadline_s: float | None = ...,
+    ) -> TensorT: ...
+    def to_device(
+        self,
+        array: HostArray,
+        *,
+        out: DeviceTensor | None = None,
         priority: Priority = Priority.NORMAL,
         after: After | None = None,
         deadline_s: float | None = None,
-    ) -> BlockingDeviceArray:
+    ) -> Any:
         """Copies a numpy array to the device; see `Scheduler.to_device`."""
         return self._start_upload(array, out, priority, after, deadline_s, awaits_end=True)._only_result()
 
     @overload
     def to_host(
         self,
-        array: BlockingDeviceArray,
+        array: BlockingDeviceArray | DeviceTensor,
         *,
         out: None = None,
         priority: Priority = ...,
@@ -367,22 +436,22 @@ class BlockingScheduler(Face[BlockingDeviceArray]):
     @overload
     def to_host(
         self,
-        array: BlockingDeviceArray,
+        array: BlockingDeviceArray | DeviceTensor,
         *,
-        out: ArrayT,
+        out: TargetT,
         priority: Priority = ...,
         after: After | None = ...,
         deadline_s: float | None = ...,
-    ) -> ArrayT: ...
+    ) -> TargetT: ...
     def to_host(
         self,
-        array: BlockingDeviceArray,
+        array: BlockingDeviceArray | DeviceTensor,
         *,
-        out: NDArray[Any] | None = None,
+        out: HostTarget | None = None,
         priority: Priority = Priority.NORMAL,
         after: After | None = None,
         deadline_s: float | None = None,
-    ) -> NDArray[Any]:
+    ) -> Any:
         """Copies a device array to host memory; see `Scheduler.to_host`."""
         return self.submit_to_host(
             array, out=out, priority=priority, after=after, deadline_s=deadline_s

@@ -22,16 +22,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
 
-    import numpy as np
     from numpy.typing import NDArray
     from typing_extensions import Self
 
     from npu_xfer import _native
     from npu_xfer._native import Wait
+    from npu_xfer._types import DeviceTensor, HostArray, HostTarget
 
 __all__ = ["Scheduler"]
 
-ArrayT = TypeVar("ArrayT", bound="NDArray[Any]")
+TargetT = TypeVar("TargetT", bound="HostTarget")
+TensorT = TypeVar("TensorT", bound="DeviceTensor")
 
 
 class Scheduler(Face[DeviceArray]):
@@ -145,14 +146,17 @@ class Scheduler(Face[DeviceArray]):
 
     async def _start_upload(
         self,
-        array: NDArray[Any] | np.generic,
-        out: DeviceArray | None,
+        array: HostArray,
+        out: DeviceTensor | None,
         priority: int = Priority.NORMAL,
         after: After | None = None,
         deadline_s: float | None = None,
     ) -> Transfer[DeviceArray]:
         bridge = self._loop()
         due_ns = due_ns_of(deadline_s)
+        on_device = None if is_plain(array) else self._on_device(array)
+        if on_device is not None:
+            return await self._start_on_device(bridge, on_device, out, priority, after, due_ns)
         source = as_source(array)
         spec = (source.shape, source.dtype, source.nbytes, out)
         transfer: Transfer[DeviceArray] = Transfer(bridge, self._finish_upload, spec)
@@ -166,21 +170,87 @@ class Scheduler(Face[DeviceArray]):
         )
         return transfer
 
-    async def to_device(
+    async def _start_on_device(
         self,
-        array: NDArray[Any] | np.generic,
+        bridge: Bridge,
+        source: DeviceArray,
+        out: object,
+        priority: int,
+        after: After | None,
+        due_ns: int,
+    ) -> Transfer[DeviceArray]:
+        spec = (source.shape, source.dtype, source.nbytes, out)
+        transfer: Transfer[DeviceArray] = Transfer(bridge, self._finish_upload, spec)
+        wait = await self._wait_for(bridge, after, due_ns)
+        await self._when_room(
+            bridge,
+            lambda: self._copy_on_device(bridge.port, transfer, source, out, priority, wait),
+            due_ns,
+            "d2d",
+            source.nbytes,
+        )
+        return transfer
+
+    async def copy(
+        self,
+        src: Any,
+        dst: Any = None,
         *,
-        out: DeviceArray | None = None,
         priority: Priority = Priority.NORMAL,
         after: After | None = None,
         deadline_s: float | None = None,
-    ) -> DeviceArray:
-        """Copies a numpy array to the device; returns when its bytes are there, visible to every stream.
+    ) -> Any:
+        """Copies `src` into `dst`, whichever way, and returns `dst`; where they are gives the direction.
 
         Args:
-            array: any native numeric, date or structured dtype, any strides; copied in C order. It must not
-                change before the call returns (see `submit_to_device`).
-            out: an array of this device to copy into, of the same shape and dtype, instead of a new one.
+            src: anything that `to_device` or `to_host` takes.
+            dst: anything that they take as ``out=``; None: a new device array.
+            priority, after, deadline_s: as for `to_device`.
+
+        From device to device memory the bytes do not pass the host; the two must not overlap. Raises what
+        `to_device` and `to_host` do, and InvalidTransfer when both are in host memory.
+        """
+        if self._way(src, dst) == "d2h":
+            return await self.to_host(src, out=dst, priority=priority, after=after, deadline_s=deadline_s)
+        return await self.to_device(src, out=dst, priority=priority, after=after, deadline_s=deadline_s)
+
+    @overload
+    async def to_device(
+        self,
+        array: HostArray,
+        *,
+        out: None = None,
+        priority: Priority = ...,
+        after: After | None = ...,
+        deadline_s: float | None = ...,
+    ) -> DeviceArray: ...
+    @overload
+    async def to_device(
+        self,
+        array: HostArray,
+        *,
+        out: TensorT,
+        priority: Priority = ...,
+        after: After | None = ...,
+        deadline_s: float | None = ...,
+    ) -> TensorT: ...
+    async def to_device(
+        self,
+        array: HostArray,
+        *,
+        out: DeviceTensor | None = None,
+        priority: Priority = Priority.NORMAL,
+        after: After | None = None,
+        deadline_s: float | None = None,
+    ) -> Any:
+        """Copies an array to the device; returns when its bytes are there, visible to every stream.
+
+        Args:
+            array: a numpy array or scalar of any strides; bytes, a memoryview or another buffer; a tensor in
+                host memory; see docs/arrays.md. Copied in C order. It must not change before the call
+                returns (see `submit_to_device`).
+            out: an array of this device to copy into, of the same shape and dtype, instead of a new one; or a
+                device tensor of another library (see `as_device_array`).
             priority: which of the transfers that could go now goes first; order on shared memory is kept
                 whatever the priorities.
             after: what is to be over first: everything put so far on a stream (its address, or an object with
@@ -203,8 +273,13 @@ class Scheduler(Face[DeviceArray]):
             bridge = self._loop()
         if after is not None or deadline_s is not None:
             return await (await self._start_upload(array, out, priority, after, deadline_s))
-        source, exported = (array, array) if is_plain(array) else prepare(array)
-        block, offset = (None, 0) if out is None else (self._device_target(out, source), out._offset)
+        if is_plain(array):
+            source, exported = array, array
+        elif self._on_device(array) is None:
+            source, exported = prepare(array)
+        else:
+            return await (await self._start_upload(array, out, priority))
+        block, offset = (None, 0) if out is None else self._device_target(out, source)
         call = bridge.new_call()
         request = (bridge.port, call, H2D, exported, block, offset, priority, True)
         try:
@@ -226,9 +301,9 @@ class Scheduler(Face[DeviceArray]):
 
     async def submit_to_device(
         self,
-        array: NDArray[Any] | np.generic,
+        array: HostArray,
         *,
-        out: DeviceArray | None = None,
+        out: DeviceTensor | None = None,
         priority: Priority = Priority.NORMAL,
         after: After | None = None,
         deadline_s: float | None = None,
@@ -252,9 +327,9 @@ class Scheduler(Face[DeviceArray]):
 
     def submit_to_device_nowait(
         self,
-        array: NDArray[Any] | np.generic,
+        array: HostArray,
         *,
-        out: DeviceArray | None = None,
+        out: DeviceTensor | None = None,
         priority: Priority = Priority.NORMAL,
     ) -> Transfer[DeviceArray]:
         """Starts a copy to the device now, or raises WouldBlock: the window is full, or others wait for room.
@@ -264,19 +339,23 @@ class Scheduler(Face[DeviceArray]):
         other errors as `submit_to_device`.
         """
         bridge = self._loop()
-        source = as_source(array)
+        on_device = None if is_plain(array) else self._on_device(array)
+        source = as_source(array) if on_device is None else on_device
         transfer: Transfer[DeviceArray] = Transfer(
             bridge, self._finish_upload, (source.shape, source.dtype, source.nbytes, out)
         )
         if bridge.n_waiting:
             raise WouldBlock("others wait for room in the window")
-        self._upload(bridge.port, transfer, source, out, priority, False, None)
+        if isinstance(source, DeviceArray):
+            self._copy_on_device(bridge.port, transfer, source, out, priority, None)
+        else:
+            self._upload(bridge.port, transfer, source, out, priority, False, None)
         return transfer
 
     @overload
     async def to_host(
         self,
-        array: DeviceArray,
+        array: DeviceArray | DeviceTensor,
         *,
         out: None = None,
         priority: Priority = ...,
@@ -286,31 +365,32 @@ class Scheduler(Face[DeviceArray]):
     @overload
     async def to_host(
         self,
-        array: DeviceArray,
+        array: DeviceArray | DeviceTensor,
         *,
-        out: ArrayT,
+        out: TargetT,
         priority: Priority = ...,
         after: After | None = ...,
         deadline_s: float | None = ...,
-    ) -> ArrayT: ...
+    ) -> TargetT: ...
     async def to_host(
         self,
-        array: DeviceArray,
+        array: DeviceArray | DeviceTensor,
         *,
-        out: NDArray[Any] | None = None,
+        out: HostTarget | None = None,
         priority: Priority = Priority.NORMAL,
         after: After | None = None,
         deadline_s: float | None = None,
-    ) -> NDArray[Any]:
+    ) -> Any:
         """Copies a device array to host memory; returns the numpy array when it is complete.
 
         Args:
-            array: what `to_device` returned.
-            out: a writable array of the same shape and dtype, any strides without overlap, instead of a new
-                one; undefined until the call returns, and after an error. One of `empty_pinned` is written
-                by the device directly. A cancellation withdraws what is not on the device's queues yet; the
-                rest may still be written: to know when that is over, use `submit_to_host` and
-                `Transfer.quiesced`.
+            array: what `to_device` returned, a view of it, or a device tensor of another library (see
+                `as_device_array`).
+            out: a writable array of the same shape and dtype, any strides without overlap, or another
+                library's writable buffer or tensor in host memory, instead of a new array; undefined until
+                the call returns, and after an error. One of `empty_pinned` is written by the device
+                directly. A cancellation withdraws what is not on the device's queues yet; the rest may still
+                be written: to know when that is over, use `submit_to_host` and `Transfer.quiesced`.
             priority, after, deadline_s: as for `to_device`.
 
         Raises:
@@ -326,8 +406,10 @@ class Scheduler(Face[DeviceArray]):
                 array, out=out, priority=priority, after=after, deadline_s=deadline_s
             )
             return await transfer
+        if array.__class__ is not DeviceArray:
+            array = self.as_device_array(array)
         target = self._host_target(array, out)
-        result = target if out is None else out
+        result: Any = target if out is None else out
         block = array._block
         if block is None:  # no bytes
             return result
@@ -350,9 +432,9 @@ class Scheduler(Face[DeviceArray]):
 
     async def submit_to_host(
         self,
-        array: DeviceArray,
+        array: DeviceArray | DeviceTensor,
         *,
-        out: NDArray[Any] | None = None,
+        out: HostTarget | None = None,
         priority: Priority = Priority.NORMAL,
         after: After | None = None,
         deadline_s: float | None = None,
@@ -360,29 +442,35 @@ class Scheduler(Face[DeviceArray]):
         """Starts a copy to the host; awaiting the returned transfer gives the array. See `to_host`."""
         bridge = self._loop()
         due_ns = due_ns_of(deadline_s)
+        if array.__class__ is not DeviceArray:
+            array = self.as_device_array(array)
         target = self._host_target(array, out)
-        transfer: Transfer[NDArray[Any]] = Transfer(
-            bridge, self._finish_download, target if out is None else out
-        )
+        result: Any = target if out is None else out
+        transfer: Transfer[Any] = Transfer(bridge, self._finish_download, result)
         wait = await self._wait_for(bridge, after, due_ns)
         await self._when_room(
             bridge,
             lambda: self._download(bridge.port, transfer, array, target, priority, wait),
             due_ns,
             "d2h",
-            array.nbytes,
+            target.nbytes,
         )
         return transfer
 
     def submit_to_host_nowait(
-        self, array: DeviceArray, *, out: NDArray[Any] | None = None, priority: Priority = Priority.NORMAL
+        self,
+        array: DeviceArray | DeviceTensor,
+        *,
+        out: HostTarget | None = None,
+        priority: Priority = Priority.NORMAL,
     ) -> Transfer[NDArray[Any]]:
         """Starts a copy to the host now, or raises WouldBlock: the window is full, or others wait for it."""
         bridge = self._loop()
+        if array.__class__ is not DeviceArray:
+            array = self.as_device_array(array)
         target = self._host_target(array, out)
-        transfer: Transfer[NDArray[Any]] = Transfer(
-            bridge, self._finish_download, target if out is None else out
-        )
+        result: Any = target if out is None else out
+        transfer: Transfer[Any] = Transfer(bridge, self._finish_download, result)
         if bridge.n_waiting:
             raise WouldBlock("others wait for room in the window")
         self._download(bridge.port, transfer, array, target, priority, None)
@@ -396,12 +484,12 @@ class Scheduler(Face[DeviceArray]):
         after: After | None = None,
         deadline_s: float | None = None,
     ) -> Any:
-        """Copies every numpy array in a tree to the device: one request, one wake-up.
+        """Copies every array in a tree to the device: one request, one wake-up.
 
         Args:
-            tree: lists, tuples, named tuples, dicts and dataclass instances, nested, of arrays. Numbers,
-                text, None and other leaves that are no arrays are passed through; what looks like an array
-                of another kind, an iterator or something to be awaited is refused.
+            tree: lists, tuples, named tuples, dicts and dataclass instances, nested, of arrays as `to_device`
+                takes them. Numbers, text, bytes, None and other leaves that are no arrays are passed through;
+                an iterator, something to be awaited, and an array in no protocol are refused.
             priority, after, deadline_s: as for `to_device`, for all of them.
 
         Returns:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 DEADLINE_S = 30.0
+EXAMPLES = int(os.environ.get("HYPOTHESIS_EXAMPLES", "200"))
+"""How many examples the property tests of layouts, types and trees try; 10,000 for a night."""
 
 
 def pattern(nbytes: int, seed: int = 0) -> NDArray[np.uint8]:

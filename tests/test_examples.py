@@ -32,6 +32,14 @@ def test_round_trip(loop: str) -> None:
     assert run_file(ROOT / "examples" / "round_trip.py", loop) == "67108864 bytes, equal: True\n"
 
 
+def test_interop() -> None:
+    assert run_file(ROOT / "examples" / "interop.py").splitlines() == [
+        "host tensor: [0.0, 1.0, 2.0]",
+        "through DLPack: [5.0, 6.0, 7.0]",
+        "the same memory: True",
+    ]
+
+
 def run_command(*command: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [str(part) for part in command], capture_output=True, text=True, timeout=100, check=False

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support import pattern
+from support import EXAMPLES, pattern
 
 import npu_xfer
 
@@ -48,7 +48,7 @@ def arrays(draw: st.DrawFn) -> NDArray[Any]:
 
 
 @given(array=arrays(), seed=st.integers(0, 3))
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_round_trip(xfer: BlockingScheduler, array: NDArray[Any], seed: int) -> None:
     device = xfer.to_device(array)
     assert device.shape == array.shape

@@ -111,7 +111,7 @@ async def test_every_verb_takes_it() -> None:
             assert np.array_equal(two, arrays[0])
             assert np.array_equal(three, arrays[1])
         with pytest.raises(ValueError, match="priority=3 is not valid"):
-            await xfer.to_device(pattern(10), priority=3)  # type: ignore[arg-type]  # what the test is about
+            await xfer.to_device(pattern(10), priority=3)  # type: ignore[call-overload]  # what the test is about
 
 
 def test_blocking_takes_it_too() -> None:

@@ -492,17 +492,6 @@ const struct npux_arena *npux_block_arena(const struct npux_block *block)
     return block->span->arena;
 }
 
-/* A block whose last reference goes away right now must not be revived. */
-static bool ref_unless_zero(struct npux_block *block)
-{
-    unsigned refs = atomic_load_explicit(&block->refs, memory_order_relaxed);
-    while (refs != 0)
-        if (atomic_compare_exchange_weak_explicit(&block->refs, &refs, refs + 1, memory_order_relaxed,
-                                                  memory_order_relaxed))
-            return true;
-    return false;
-}
-
 struct npux_block *npux_arena_find(struct npux_arena *arena, const void *address, size_t nbytes)
 {
     struct npux_block *found = NULL;
@@ -521,7 +510,8 @@ struct npux_block *npux_arena_find(struct npux_arena *arena, const void *address
         if (index < span->n_blocks) {
             struct npux_block *block = &span->blocks[index];
             size_t inside = (size_t)((const char *)address - block->address);
-            if (inside <= block->nbytes && nbytes <= block->nbytes - inside && ref_unless_zero(block))
+            if (inside <= block->nbytes && nbytes <= block->nbytes - inside &&
+                npux_block_ref_unless_zero(block))
                 found = block;
         }
     }

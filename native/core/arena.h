@@ -57,6 +57,7 @@ struct npux_block {
     struct npux_span *span;
     struct npux_block *whole;  /* of a piece: the block that it is a part of; else NULL */
     struct npux_block *pieces; /* of a divided block: the array of its pieces */
+    uint32_t n_pieces;
     char *address;
     size_t nbytes;             /* what the owner asked for */
     atomic_uint refs;          /* the Python object and each transfer that uses it hold one */
@@ -96,6 +97,8 @@ void npux_arena_wake(struct npux_arena *arena);
 void npux_arena_interrupt(struct npux_arena *arena);
 
 void npux_block_ref(struct npux_block *block);
+/* False, and nothing has changed, if the last reference is going away right now. */
+bool npux_block_ref_unless_zero(struct npux_block *block);
 /* Gives one reference back; the last one returns the block to its arena (or to nobody, after close). */
 void npux_block_unref(struct npux_block *block);
 /* Divides a block with one reference, which this takes over: makes n >= 1 pieces, each with one reference and
@@ -104,6 +107,8 @@ void npux_block_unref(struct npux_block *block);
 struct npux_block *npux_block_divide(struct npux_block *block, uint32_t n);
 /* The last n_unused pieces will never be used; at least one is in use. */
 void npux_block_trim(struct npux_block *block, uint32_t n_unused);
+/* The piece of a divided block that contains [address, address + nbytes), with a new reference, or NULL. */
+struct npux_block *npux_block_piece(struct npux_block *block, const char *address, size_t nbytes);
 enum npux_side npux_block_side(const struct npux_block *block);
 /* The arena that made it; only to be compared, for it may be closed. */
 const struct npux_arena *npux_block_arena(const struct npux_block *block);

@@ -9,6 +9,7 @@
 #include "core/after.h"
 #include "core/backing.h"
 #include "core/before.h"
+#include "core/lend.h"
 #include "core/stager.h"
 
 static const size_t SPAN_NBYTES = (size_t)4 << 20; /* far below the 128 MB above which real hosts refuse */
@@ -75,8 +76,10 @@ static int make_arenas(struct npux_engine *e, struct npux_err *err)
     opts.keep_nbytes = e->opts.result_nbytes;
     opts.pad_nbytes = 0;
     e->result_arena = npux_arena_new(&opts);
+    e->lent_arena = npux_lent_arena_new();
     if (e->device_arena == NULL || e->pinned_arena == NULL || e->staging_arena[NPUX_H2D] == NULL ||
-        e->staging_arena[NPUX_D2H] == NULL || e->afters->staging == NULL || e->result_arena == NULL)
+        e->staging_arena[NPUX_D2H] == NULL || e->afters->staging == NULL || e->result_arena == NULL ||
+        e->lent_arena == NULL)
         return npux_fail(err, -ENOMEM, "calloc", "no host memory for the engine");
     return 0;
 }
@@ -180,6 +183,7 @@ static int close_on_control(void *argument)
     close_arena(e->afters->staging);
     close_arena(e->device_arena);
     close_arena(e->result_arena);
+    close_arena(e->lent_arena);
     close_pinned(e, c->report);
     return 0;
 }

@@ -53,6 +53,7 @@ struct npux_engine {
     struct npux_arena *pinned_arena;                     /* arrays of the user */
     struct npux_arena *staging_arena[NPUX_N_DIRECTIONS]; /* between pageable memory and the DMA */
     struct npux_arena *result_arena;                     /* ordinary memory for to_host results */
+    struct npux_arena *lent_arena;                       /* device memory of others, see lend.h */
     struct npux_lane *lanes;
     struct npux_afters *afters; /* transfers that wait for work of others */
     struct npux_deadlines deadlines;

@@ -53,8 +53,9 @@ static void copy_async(struct npux_lane *lane, struct npux_chunk *chunk)
 
     ids = ids && acl->aclrtGetThreadLastTaskId(&before) == ACL_SUCCESS;
     if (lane->direction == NPUX_H2D)
-        chunk->acl_code = acl->aclrtMemcpyAsync(device, chunk->copy_nbytes, host, chunk->copy_nbytes,
-                                                ACL_MEMCPY_HOST_TO_DEVICE, lane->stream);
+        chunk->acl_code = acl->aclrtMemcpyAsync(
+            device, chunk->copy_nbytes, host, chunk->copy_nbytes,
+            op->from != NULL ? ACL_MEMCPY_DEVICE_TO_DEVICE : ACL_MEMCPY_HOST_TO_DEVICE, lane->stream);
     else
         chunk->acl_code = acl->aclrtMemcpyAsync(host, chunk->copy_nbytes, device, chunk->copy_nbytes,
                                                 ACL_MEMCPY_DEVICE_TO_HOST, lane->stream);

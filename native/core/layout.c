@@ -86,8 +86,8 @@ typedef struct {
     uint64_t halves[2];
 } __attribute__((may_alias, aligned(1), packed)) e16;
 
-/* n elements between a strided row and contiguous ones. With a constant stride of two the compiler makes
- * vector code of it; other strides are bound by the loads. */
+/* n elements between a strided row and contiguous ones. With a constant stride of two, or
+ * backwards, the compiler makes vector code of it; other strides are bound by the loads. */
 #define COPY_ROW(type)                                          \
     do {                                                        \
         type *flat_ = (type *)(void *)flat;                     \
@@ -98,6 +98,10 @@ typedef struct {
             const type *row_ = (const type *)(const void *)row; \
             for (size_t k = 0; k < n; k++)                      \
                 flat_[k] = row_[2 * k];                         \
+        } else if (stride == -(ptrdiff_t)sizeof(type)) {        \
+            const type *row_ = (const type *)(const void *)row; \
+            for (size_t k = 0; k < n; k++)                      \
+                flat_[k] = row_[-(ptrdiff_t)k];                 \
         } else {                                                \
             for (size_t k = 0; k < n; k++, row += stride)       \
                 flat_[k] = *(const type *)(const void *)row;    \

@@ -35,6 +35,8 @@ void npux_request_free(struct npux_request *request)
         struct npux_op *op = &request->ops[i];
         if (op->device != NULL)
             npux_block_unref(op->device);
+        if (op->from != NULL)
+            npux_block_unref(op->from);
         if (op->pinned != NULL)
             npux_block_unref(op->pinned);
         npux_host_clear(&op->host);

@@ -28,8 +28,16 @@
 enum npux_direction { NPUX_H2D = 0, NPUX_D2H = 1, NPUX_N_DIRECTIONS = 2 };
 /* Which of two that could go now goes first. ACL's own stream priority does nothing, so this is ours. */
 enum npux_priority { NPUX_LATENCY = 0, NPUX_NORMAL = 1, NPUX_BULK = 2, NPUX_N_PRIORITIES = 3 };
-/* SYNC: a lane copies pageable memory with the runtime's synchronous call, see plan.h. */
-enum npux_path { NPUX_DIRECT = 0, NPUX_STAGED = 1, NPUX_NOTHING = 2, NPUX_SYNC = 3, NPUX_N_PATHS = 4 };
+/* ON_DEVICE: from device memory, counted so; it goes the way of DIRECT, from an address of the device.
+ * SYNC: a lane copies pageable memory with the runtime's synchronous call, see plan.h. */
+enum npux_path {
+    NPUX_DIRECT = 0,
+    NPUX_STAGED = 1,
+    NPUX_NOTHING = 2,
+    NPUX_SYNC = 3,
+    NPUX_ON_DEVICE = 4,
+    NPUX_N_PATHS = 5
+};
 
 struct npux_chunk {
     struct npux_chunk *next;
@@ -55,12 +63,14 @@ struct npux_op {
     struct npux_request *request;
     struct npux_op *next;          /* in one list at a time: stager queue, ops that may start */
     struct npux_op *next_on_block; /* order.h: waiting for the device block */
+    struct npux_op *next_on_from;  /* order.h: waiting for the block that it reads */
     struct npux_op *next_on_host;  /* order.h: waiting for host memory */
     char *host_low, *host_high;    /* order.h: every byte of the layout is in [low, high) */
     uint8_t n_blockers;            /* order.h: device block and host memory not granted yet */
     struct npux_host host;
     struct npux_block *device; /* NULL until the stager or submit has found memory for it */
     size_t device_offset;
+    struct npux_block *from;   /* H2D only: the source is this device block, and host.base an address in it */
     struct npux_block *pinned; /* direct path: keeps the page-locked host block */
     struct npux_err *err;      /* first failure (sched->mu); read by the layer above after DONE */
     int32_t err_stream;        /* id of the stream it happened on, -1 if none */
@@ -69,6 +79,7 @@ struct npux_op {
     uint8_t path;
     bool fresh;               /* the device block was made for this op: nobody else can use it yet */
     bool on_block;            /* order.h: counted on the device block */
+    bool on_from;             /* order.h: counted on the block that it reads */
     bool on_host;             /* order.h: in the tree of host writers */
     bool starts_now;          /* submit only: was not put on a wait list */
     bool captured;            /* the source is no longer needed */

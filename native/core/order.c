@@ -14,39 +14,44 @@ void npux_order_init(struct npux_order *order)
 
 /* Device memory. -------------------------------------------------------------------------------------- */
 
-static bool writes_device(const struct npux_op *op)
+static bool writes_block(const struct npux_op *op, const struct npux_block *block)
 {
-    return op->direction == NPUX_H2D;
+    return op->direction == NPUX_H2D && block == op->device;
+}
+
+/* An op that copies on the device may wait for two blocks. */
+static struct npux_op **next_on(struct npux_op *op, const struct npux_block *block)
+{
+    return block == op->device ? &op->next_on_block : &op->next_on_from;
 }
 
 /* Counts the op on its block if nothing that runs there forbids it. */
-static bool enter_block(struct npux_op *op)
+static bool enter_block(struct npux_op *op, struct npux_block *block)
 {
-    struct npux_block *block = op->device;
+    bool writes = writes_block(op, block);
 
-    if (block->has_writer || (writes_device(op) && block->n_readers != 0))
+    if (block->has_writer || (writes && block->n_readers != 0))
         return false;
-    if (writes_device(op))
+    if (writes)
         block->has_writer = true;
     else
         block->n_readers++;
-    op->on_block = true;
+    if (block == op->device)
+        op->on_block = true;
+    else
+        op->on_from = true;
     return true;
 }
 
-static bool admit_block(struct npux_op *op)
+static bool admit_block(struct npux_op *op, struct npux_block *block)
 {
-    struct npux_block *block = op->device;
-
-    if (op->fresh || block == NULL) /* nobody else knows this memory yet */
+    if (block->wait_head == NULL && enter_block(op, block)) /* nobody overtakes those who wait already */
         return true;
-    if (block->wait_head == NULL && enter_block(op)) /* nobody overtakes those who wait already */
-        return true;
-    op->next_on_block = NULL;
+    *next_on(op, block) = NULL;
     if (block->wait_head == NULL)
         block->wait_head = op;
     else
-        block->wait_tail->next_on_block = op;
+        *next_on(block->wait_tail, block) = op;
     block->wait_tail = op;
     return false;
 }
@@ -101,7 +106,7 @@ static bool admit_host(struct npux_order *order, struct npux_op *op)
 {
     struct npux_op **end = &order->waiting;
 
-    if (op->host.nbytes == 0)
+    if (op->host.nbytes == 0 || op->from != NULL)
         return true;
     if (!behind_waiting(order, op, NULL) && enter_host(order, op))
         return true;
@@ -112,14 +117,16 @@ static bool admit_host(struct npux_order *order, struct npux_op *op)
     return false;
 }
 
-/* Both. ----------------------------------------------------------------------------------------------- */
+/* All. ----------------------------------------------------------------------------------------------- */
 
 bool npux_order_admit_locked(struct npux_order *order, struct npux_op *op)
 {
-    bool block_free = admit_block(op);
+    /* Memory that was made for the op is known to nobody else. Who writes a block may read it as well. */
+    bool block_free = op->fresh || op->device == NULL || admit_block(op, op->device);
+    bool from_free = op->from == NULL || op->from == op->device || admit_block(op, op->from);
     bool host_free = admit_host(order, op);
 
-    op->n_blockers = (uint8_t)(!block_free + !host_free);
+    op->n_blockers = (uint8_t)(!block_free + !from_free + !host_free);
     return op->n_blockers == 0;
 }
 
@@ -133,20 +140,19 @@ static struct npux_op **granted(struct npux_op *op, struct npux_op **end)
     return &op->next;
 }
 
-static struct npux_op **release_block(struct npux_op *op, struct npux_op **end)
+static struct npux_op **release_block(struct npux_op *op, struct npux_block *block, bool *counted,
+                                      struct npux_op **end)
 {
-    struct npux_block *block = op->device;
-
-    if (!op->on_block)
+    if (!*counted)
         return end;
-    op->on_block = false;
-    if (writes_device(op))
+    *counted = false;
+    if (writes_block(op, block))
         block->has_writer = false;
     else
         block->n_readers--;
-    while (block->wait_head != NULL && enter_block(block->wait_head)) {
+    while (block->wait_head != NULL && enter_block(block->wait_head, block)) {
         struct npux_op *entered = block->wait_head;
-        block->wait_head = entered->next_on_block;
+        block->wait_head = *next_on(entered, block);
         end = granted(entered, end);
     }
     return end;
@@ -176,7 +182,8 @@ struct npux_op *npux_order_release_locked(struct npux_order *order, struct npux_
 {
     struct npux_op *first = NULL, **end = &first;
 
-    end = release_block(op, end);
+    end = release_block(op, op->device, &op->on_block, end);
+    end = release_block(op, op->from, &op->on_from, end);
     release_host(order, op, end);
     return first;
 }

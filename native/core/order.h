@@ -1,6 +1,7 @@
 /* order.h - transfers on the same memory keep the order in which they were submitted.
  *
  * Device memory, per block: an op that writes waits for every earlier op, one that reads for earlier writers.
+ * A copy on the device does both, on two blocks.
  * Host memory, per range of addresses: an op waits for every earlier op that writes memory which it reads or
  * writes. (That a source does not change under a copy is the caller's part, so host readers block nobody.)
  *

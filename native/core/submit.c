@@ -98,12 +98,19 @@ static void prepare_op(struct npux_engine *e, struct npux_op *op)
         op->fresh = true;
         return;
     }
-    npux_host_bounds(&op->host, &op->host_low, &op->host_high);
-    if (op->host.nd == NULL)
+    if (op->from == NULL)
+        npux_host_bounds(&op->host, &op->host_low, &op->host_high);
+    if (op->from == NULL && op->host.nd == NULL)
         op->pinned = npux_arena_find(e->pinned_arena, op->host.base, op->host.nbytes);
-    op->path = op->pinned != NULL ? NPUX_DIRECT : NPUX_STAGED;
+    op->path = op->pinned != NULL || op->from != NULL ? NPUX_DIRECT : NPUX_STAGED;
     op->fresh = op->device == NULL;
     atomic_init(&op->n_unfilled, op->host.nbytes);
+}
+
+static bool is_foreign(const struct npux_engine *e, const struct npux_block *block)
+{
+    return block != NULL && npux_block_arena(block) != e->device_arena &&
+           npux_block_arena(block) != e->lent_arena;
 }
 
 /* Who waits for a block is known, under its sched->mu, to the engine that made it. */
@@ -111,8 +118,7 @@ static int refuse_foreign(const struct npux_engine *e, const struct npux_request
                           struct npux_err *err)
 {
     for (uint32_t i = 0; i < request->n_ops; i++) {
-        const struct npux_block *block = request->ops[i].device;
-        if (block != NULL && npux_block_arena(block) != e->device_arena)
+        if (is_foreign(e, request->ops[i].device) || is_foreign(e, request->ops[i].from))
             return npux_fail(err, -EXDEV, "submit", "the device memory belongs to another scheduler");
     }
     return 0;

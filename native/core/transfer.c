@@ -126,8 +126,9 @@ static void finish_ops(struct npux_engine *e, struct npux_op *ops, struct npux_r
         } else if (atomic_load(&op->failed)) {
             counters->failed[op->direction]++;
         } else {
-            counters->transfers[op->direction][op->path]++;
-            counters->nbytes[op->direction][op->path] += op->host.nbytes;
+            enum npux_path path = op->from != NULL ? NPUX_ON_DEVICE : (enum npux_path)op->path;
+            counters->transfers[op->direction][path]++;
+            counters->nbytes[op->direction][path] += op->host.nbytes;
         }
         measure_locked(&e->sched, op);
         e->sched.pending_nbytes -= op->host.nbytes;

@@ -1,10 +1,13 @@
 /* block_type.c - Block: memory of an engine as a Python object. Host blocks export their buffer. */
+#include "core/lend.h"
 #include "py/native.h"
 
 #include <structmember.h>
 
 struct block_object {
     PyObject_HEAD struct npux_block *block;
+    PyObject *owner; /* of lent memory, else NULL */
+    PyObject *weakrefs;
     int forks;
 };
 
@@ -19,8 +22,44 @@ PyObject *npux_py_block_new(struct npux_block *block)
         return NULL;
     }
     self->block = block;
+    self->owner = NULL;
+    self->weakrefs = NULL;
     self->forks = npux_py_forks();
     return (PyObject *)self;
+}
+
+PyObject *npux_py_lend(struct npux_engine *e, PyObject *args)
+{
+    unsigned long long address;
+    struct npux_block *block;
+    Py_ssize_t nbytes;
+    PyObject *owner, *object;
+    struct npux_err err;
+    size_t offset;
+
+    if (!PyArg_ParseTuple(args, "KnO", &address, &nbytes, &owner))
+        return NULL;
+    if (address == 0 || nbytes < 1 || address > UINTPTR_MAX - (size_t)nbytes) {
+        PyErr_Format(PyExc_ValueError, "no memory has %zd bytes at address %llu", nbytes, address);
+        return NULL;
+    }
+    if (npux_engine_lend(e, (char *)(uintptr_t)address, (size_t)nbytes, &block, &offset, &err) != 0)
+        return npux_py_raise(&err);
+    object = npux_py_block_new(block);
+    if (object == NULL)
+        return NULL;
+    Py_INCREF(owner);
+    ((struct block_object *)object)->owner = owner;
+    return Py_BuildValue("(Nn)", object, (Py_ssize_t)offset);
+}
+
+int npux_py_request_keep(struct npux_py_request *pr, PyObject *block_object)
+{
+    if (((struct block_object *)block_object)->owner == NULL)
+        return 0;
+    if (pr->lent == NULL && (pr->lent = PyList_New(0)) == NULL)
+        return -1;
+    return PyList_Append(pr->lent, block_object);
 }
 
 struct npux_block *npux_py_block_get(PyObject *object)
@@ -33,6 +72,9 @@ static void block_dealloc(PyObject *object)
     struct block_object *self = (struct block_object *)object;
     PyTypeObject *type = Py_TYPE(object);
 
+    if (self->weakrefs != NULL)
+        PyObject_ClearWeakRefs(object);
+    Py_CLEAR(self->owner);
     if (self->forks == npux_py_forks()) /* in a forked child the locks of the arena are in no known state */
         npux_block_unref(self->block);
     PyObject_Free(self);
@@ -80,7 +122,13 @@ static PyGetSetDef getset[] = {
     {NULL, NULL, NULL, NULL, NULL},
 };
 
+static PyMemberDef members[] = {
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(struct block_object, weakrefs), READONLY, NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+
 static PyType_Slot slots[] = {
+    {Py_tp_members, members},
     {Py_tp_dealloc, block_dealloc},
     {Py_tp_getset, getset},
     {Py_bf_getbuffer, block_getbuffer},

@@ -162,7 +162,10 @@ static int fill_op(struct npux_py_request *pr, struct npux_op *op, uint32_t inde
         PyErr_SetString(PyExc_TypeError, "a copy to the host needs a device block");
         return -1;
     }
-    if (npux_py_describe(array, direction == NPUX_D2H, view, &op->host) < 0) {
+    if (PyTuple_Check(array)) {
+        if (npux_py_describe_device(pr, array, direction, op) < 0)
+            return -1;
+    } else if (npux_py_describe(array, direction == NPUX_D2H, view, &op->host) < 0) {
         view->obj = NULL;
         return -1;
     }
@@ -174,6 +177,8 @@ static int fill_op(struct npux_py_request *pr, struct npux_op *op, uint32_t inde
         return -1;
     }
     op->direction = (uint8_t)direction;
+    if (block != NULL && npux_py_request_keep(pr, block_object) < 0)
+        return -1;
     if (block != NULL) {
         npux_block_ref(block);
         op->device = block;
@@ -396,6 +401,13 @@ static PyObject *engine_result(PyObject *object, PyObject *argument)
     return host_block(object, argument, npux_engine_get_result);
 }
 
+static PyObject *engine_lend(PyObject *object, PyObject *args)
+{
+    struct npux_engine *e = engine_get(object);
+
+    return e == NULL ? NULL : npux_py_lend(e, args);
+}
+
 static PyObject *engine_wait_room(PyObject *object, PyObject *argument)
 {
     struct npux_engine *e = engine_get(object);
@@ -447,7 +459,9 @@ static int add_arena(PyObject *dict, const char *name, const struct npux_arena_s
 static int add_direction(PyObject *dict, const char *name, const struct npux_counters *c, int d)
 {
     PyObject *value = Py_BuildValue(
-        "{sKsKsKsKsKsKsKsKsKsKsK}", "withdrawn", (unsigned long long)c->withdrawn[d], "sync_transfers",
+        "{sKsKsKsKsKsKsKsKsKsKsKsKsK}", "withdrawn", (unsigned long long)c->withdrawn[d],
+        "on_device_transfers", (unsigned long long)c->transfers[d][NPUX_ON_DEVICE], "on_device_nbytes",
+        (unsigned long long)c->nbytes[d][NPUX_ON_DEVICE], "sync_transfers",
         (unsigned long long)c->transfers[d][NPUX_SYNC], "sync_nbytes",
         (unsigned long long)c->nbytes[d][NPUX_SYNC], "direct_transfers",
         (unsigned long long)c->transfers[d][NPUX_DIRECT], "direct_nbytes",
@@ -511,6 +525,10 @@ static PyMethodDef methods[] = {
     {"submit_many", engine_submit_many, METH_VARARGS,
      "submit_many(port, handle, direction, [array or (array, block, offset), ...], priority) -> bool\n\n"
      "Several transfers as one request with one completion."},
+    {"lend", engine_lend, METH_VARARGS,
+     "lend(address, nbytes, owner) -> (Block, int)\n\n"
+     "A block that stands for device memory of somebody else, who is kept alive by it and by every transfer "
+     "on it; and where in the block that memory begins."},
     {"after", engine_after, METH_VARARGS,
      "after(streams, events, handles, deadline_ns) -> Wait\n\nWhat one submit is to wait for, and until "
      "when: on "

@@ -78,6 +78,11 @@ static PyMethodDef methods[] = {
      "The ACL functions of the loader: name, required, first CANN release, result, parameters."},
     {"set_error_factory", npux_py_set_error_factory, METH_O,
      "set_error_factory(factory)\n\nThe callable that turns a native error into an exception."},
+    {"open_capsule", npux_py_open_capsule, METH_O,
+     "open_capsule(capsule) -> Tensor\n\nConsumes a DLPack capsule. Raises BufferError."},
+    {"make_capsule", npux_py_make_capsule, METH_VARARGS,
+     "make_capsule(block, offset, shape, code, bits, device_type, device_id, versioned)\n\n"
+     "Device memory as a DLPack capsule."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -96,7 +101,7 @@ PyMODINIT_FUNC PyInit__native(void)
     if (module == NULL)
         return NULL;
     if (npux_py_add_engine(module) < 0 || npux_py_add_port(module) < 0 || npux_py_add_block(module) < 0 ||
-        npux_py_add_after(module) < 0) {
+        npux_py_add_tensor(module) < 0 || npux_py_add_after(module) < 0) {
         Py_DECREF(module);
         return NULL;
     }

@@ -17,6 +17,7 @@
 struct npux_py_request {
     PyObject *handle; /* what reap returns with the outcome */
     PyObject *engine; /* keeps the engine while the request is out */
+    PyObject *lent;   /* list of the Blocks with an owner among its device memory, or NULL */
     int32_t device;
     uint32_t n_views;
     Py_buffer views[]; /* .obj == NULL once released */
@@ -30,6 +31,7 @@ extern PyTypeObject *npux_py_after_type;
 int npux_py_add_engine(PyObject *module);
 int npux_py_add_port(PyObject *module);
 int npux_py_add_block(PyObject *module);
+int npux_py_add_tensor(PyObject *module);
 int npux_py_add_after(PyObject *module);
 
 /* How many forks lie between this process and the one that loaded the module. */
@@ -47,8 +49,16 @@ PyObject *npux_py_set_error_factory(PyObject *module, PyObject *factory);
 PyObject *npux_py_block_new(struct npux_block *block);
 /* The block of a Block object, borrowed. */
 struct npux_block *npux_py_block_get(PyObject *object);
+/* What Engine.lend does. */
+PyObject *npux_py_lend(struct npux_engine *e, PyObject *args);
+/* Keeps the Block object, if it has an owner, until the request is freed. 0 or -1. */
+int npux_py_request_keep(struct npux_py_request *pr, PyObject *block_object);
 /* The port of a Port object, borrowed. */
 struct npux_port *npux_py_port_get(PyObject *object);
+
+/* Functions of the module, see there. */
+PyObject *npux_py_open_capsule(PyObject *module, PyObject *capsule);
+PyObject *npux_py_make_capsule(PyObject *module, PyObject *args);
 
 /* What Engine.after does: (streams, events, handles), lists of addresses and of the handles of requests. */
 PyObject *npux_py_after_new(PyObject *engine_object, struct npux_engine *e, PyObject *args);
@@ -60,6 +70,9 @@ void npux_py_engine_flush(PyObject *object);
 
 /* Fills op->host from an object's buffer and keeps the export in *view. writable: for D2H. 0 or -1. */
 int npux_py_describe(PyObject *object, int writable, Py_buffer *view, struct npux_host *host);
+
+/* The same for a source in device memory: a tuple (Block, offset, nbytes). Fills op->from too. */
+int npux_py_describe_device(struct npux_py_request *pr, PyObject *tuple, int direction, struct npux_op *op);
 
 /* Lets go of what arrived for ports that nobody drains any more. */
 void npux_py_drain_graveyard(void);

@@ -61,6 +61,8 @@ static PyObject *port_fileno(PyObject *object, PyObject *unused)
 
 static const char *direction_name(const struct npux_op *op)
 {
+    if (op->from != NULL)
+        return "d2d";
     return op->direction == NPUX_H2D ? "h2d" : "d2h";
 }
 

@@ -30,6 +30,30 @@ int npux_py_describe(PyObject *object, int writable, Py_buffer *view, struct npu
     return 0;
 }
 
+int npux_py_describe_device(struct npux_py_request *pr, PyObject *tuple, int direction, struct npux_op *op)
+{
+    PyObject *object;
+    Py_ssize_t offset, nbytes;
+    struct npux_block *block;
+
+    if (!PyArg_ParseTuple(tuple, "O!nn", npux_py_block_type, &object, &offset, &nbytes))
+        return -1;
+    block = npux_py_block_get(object);
+    if (direction != NPUX_H2D || npux_block_side(block) != NPUX_DEVICE || offset < 0 || nbytes < 1 ||
+        (size_t)offset > block->nbytes || (size_t)nbytes > block->nbytes - (size_t)offset) {
+        PyErr_Format(PyExc_ValueError, "%zd bytes at offset %zd are no device memory to copy from", nbytes,
+                     offset);
+        return -1;
+    }
+    if (npux_py_request_keep(pr, object) < 0)
+        return -1;
+    npux_block_ref(block);
+    op->from = block;
+    op->host.base = block->address + offset;
+    op->host.nbytes = (size_t)nbytes;
+    return 0;
+}
+
 void npux_py_release_captured(struct npux_request *request)
 {
     struct npux_py_request *pr = request->user;
@@ -45,6 +69,7 @@ void npux_py_request_free(struct npux_py_request *pr)
     for (uint32_t i = 0; i < pr->n_views; i++)
         if (pr->views[i].obj != NULL)
             PyBuffer_Release(&pr->views[i]);
+    Py_XDECREF(pr->lent);
     Py_XDECREF(pr->handle);
     Py_XDECREF(pr->engine);
     PyMem_Free(pr);
