@@ -14,8 +14,7 @@ from typer.testing import CliRunner
 
 from npu_xfer._cann.codes import CODES
 from npu_xfer.cli._app import app
-from npu_xfer.explain import explain_bytes, rules
-from npu_xfer.explain._groups import explain_stream
+from npu_xfer.explain import explain_bytes, explain_stream, rules
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,8 +11,7 @@ from typing import Annotated
 import typer
 
 from npu_xfer.cli._common import Screen
-from npu_xfer.explain import Incident, explain_paths
-from npu_xfer.explain._groups import explain_stream
+from npu_xfer.explain import Incident, explain_paths, explain_stream
 
 __all__ = ["explain"]
 
@@ -45,6 +44,11 @@ def _draw(screen: Screen, incident: Incident) -> None:
         screen.say(f"{title}:")
         for text in texts:
             screen.item(text)
+    for title, texts in (("Also", incident.notes), ("Follows from it", incident.consequences)):
+        if texts:
+            screen.say(f"{title}:")
+            for text in texts:
+                screen.item(text)
     screen.say("Lines that prove it:")
     for line in incident.evidence:
         screen.item(f"{line['line']}: {line['text']}")

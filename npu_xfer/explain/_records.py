@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, BinaryIO
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Line", "interesting", "parse", "split_lines"]
+__all__ = ["Line", "Shapes", "interesting", "parse", "quick_header", "split_lines"]
 
 _BLOCK_NBYTES = 1 << 20
 _LONGEST = 1 << 14  # of a line; the rest counts as lines of their own
@@ -30,12 +30,22 @@ _HEADER = re.compile(
 )
 _PID = re.compile(r"\bpid[=:]\s*(\d+)|\bPID:\s*(\d+)", re.IGNORECASE)
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d)-([\d:]{5,8}[\d.]*)")
-_DULL = re.compile(rb"\[(?:INFO|DEBUG|EVENT|TRACE|WARNING)\]")
-_SPARK = re.compile(
-    rb"error|fail|exception|heartbeat|capture|sdma|timeout|time.out|NULL|[=: ][125]0[07]\d{3}\b"
-    rb"|mem stats|E[EHIL]\d{4}|rank|kind=|loc",
-    re.IGNORECASE,
+_QUICK = re.compile(
+    rb"\[ERROR\] ?[A-Z]\w* ?\((\d+),[^)]*\) ?:(\d{4}-\d\d-\d\d-[\d:.]+) ?\[[^\]]*\] ?(?:\(?tid:)?(\d+)"
 )
+_DULL_STARTS = (b"[INFO]", b"[DEBUG]", b"[EVENT]", b"[TRACE]", b"[WARNING]")
+_DULL = re.compile(rb"\[(?:INFO|DEBUG|EVENT|TRACE|WARNING)\]")
+# Lower-case words of telling lines; codes are looked for only where none of them is there.
+_SPARKS = (
+    b"error", b"fail", b"exception", b"timeout", b"null", b"rank", b"loc", b"kind=", b"heartbeat", b"capture",
+    b"sdma", b"time out", b"time-out", b"mem stats",
+)  # fmt: skip
+_SPARK_CODE = re.compile(rb"E[EHIL]\d{4}")
+_SPARK_NUMBER = re.compile(rb"[=: ][125]0[07]\d{3}\b")
+# What differs between lines of one shape: numbers, also hexadecimal ones.
+_NO_NUMBERS = bytes(set(b"0123456789abcdefABCDEFxX \t\r"))
+_CODES = re.compile(rb"(?<!\d)(?:[15]0[07]|20[07]|148|300)\d{3}(?!\d)|E[EHILK]\d{4}")
+_MOST_SHAPES = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +78,49 @@ def split_lines(stream: BinaryIO) -> Iterator[bytes]:
 
 def interesting(line: bytes, armed: bool) -> bool:
     """Whether a line is worth parsing: the many lines of lower levels are not, except memory statements."""
-    if _DULL.search(line, 0, 200):
+    if line.startswith(_DULL_STARTS) or _DULL.search(line, 0, 200):
         return b"mem stats" in line
-    return armed or _SPARK.search(line) is not None
+    if armed:
+        return True
+    low = line.lower()
+    return (
+        any(word in low for word in _SPARKS)
+        or _SPARK_CODE.search(line) is not None
+        or _SPARK_NUMBER.search(line) is not None
+    )
+
+
+def quick_header(line: bytes) -> re.Match[bytes] | None:
+    """An undamaged header of an ERROR record at the line's beginning: its process, time and thread."""
+    return _QUICK.match(line)
+
+
+class Shapes:
+    """A number for each form of line: lines that differ in nothing but numbers, codes excepted, share one.
+
+    A line that ends or begins with digits may be a broken one, so that these count too. A forgotten form gets
+    a new number, never that of another.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[object, int] = {}
+        self._next = 0
+
+    def of(self, text: bytes) -> int:
+        """The number of a line's form; `text` is the line, best without its header."""
+        if b"mem stats" in text:  # its numbers are what it says
+            key: object = text
+        else:
+            key = (text.translate(None, _NO_NUMBERS), *_CODES.findall(text))
+            if text[-1:].isdigit() or text[:1].isdigit():
+                key = (key, text[-8:], text[:8])
+        shape = self._known.get(key)
+        if shape is None:
+            if len(self._known) >= _MOST_SHAPES:
+                self._known.clear()
+            shape = self._known[key] = self._next
+            self._next += 1
+        return shape
 
 
 def parse(number: int, raw: bytes) -> Line:
