@@ -5,7 +5,8 @@ from __future__ import annotations
 import io
 import json
 import re
-from typing import TYPE_CHECKING
+import tracemalloc
+from typing import TYPE_CHECKING, BinaryIO, cast
 
 import pytest
 from hypothesis import given, settings
@@ -14,9 +15,10 @@ from typer.testing import CliRunner
 
 from npu_xfer._cann.codes import CODES
 from npu_xfer.cli._app import app
-from npu_xfer.explain import explain_bytes, explain_stream, rules
+from npu_xfer.explain import _groups, _incidents, _records, explain_bytes, explain_stream, rules
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from npu_xfer.explain import Rule
@@ -118,6 +120,72 @@ def test_processes_are_told_apart() -> None:
 
 def test_a_line_without_an_end_is_bounded() -> None:
     assert explain_stream(io.BytesIO(b"error " * 500_000)) == []
+
+
+class Endless(io.RawIOBase):
+    """Lines made while they are read, so that a log of any length costs no memory itself."""
+
+    def __init__(self, nbytes: int, make: Callable[[int], bytes]) -> None:
+        self.left, self.number, self.make = nbytes, 0, make
+
+    def read(self, size: int = -1) -> bytes:
+        if self.left <= 0:
+            return b""
+        lines = []
+        got = 0
+        while got < 1 << 16:
+            lines.append(self.make(self.number))
+            got += len(lines[-1])
+            self.number += 1
+        self.left -= got
+        return b"".join(lines)
+
+
+def one_of_many(number: int) -> bytes:
+    """Every line another time, thread and numbers; every third a form of its own."""
+    second = number // 50
+    word = "".join(chr(ord("g") + int(digit)) for digit in str(number)) if number % 3 == 0 else "same"
+    return (
+        f"[ERROR] RUNTIME({number % 7},p):2026-01-01-{second // 3600 % 24:02}:{second // 60 % 60:02}"
+        f":{second % 60:02}.000.000 [stream.cc:1]{number % 500} GetError:Memory async copy failed,"
+        f" device_id=0, stream_id=1, task_id={number}, name={word}, length={number * 4096}\n"
+    ).encode()
+
+
+def peak_nbytes(nbytes: int) -> int:
+    tracemalloc.start()
+    try:
+        # Reads are all that is asked of the stream.
+        found = explain_stream(cast("BinaryIO", Endless(nbytes, one_of_many)))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert {one.cls for one in found} == {"sdma-execution-error"}
+    assert len(found) == 100  # threads beyond these are not kept
+    return peak
+
+
+def test_memory_does_not_grow_with_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Smaller limits than the real ones, so that a short log reaches them.
+    monkeypatch.setattr(_incidents, "_MOST_INCIDENTS", 100)
+    monkeypatch.setattr(_incidents, "_MOST_PLANS", 100)
+    monkeypatch.setattr(_groups, "_MOST_GROUPS", 16)
+    monkeypatch.setattr(_records, "_MOST_SHAPES", 300)
+    first = peak_nbytes(200_000)
+    assert peak_nbytes(700_000) < 1.3 * first
+
+
+def test_repeats_are_counted_and_a_later_error_is_still_found() -> None:
+    other = "[ERROR] RUNTIME(7,p):2024-01-29-19:28:57.000.000 [api_c.cc:1]8 f:ErrCode=107002, desc=[x]\n"
+    found = {one.cls: one for one in explain_bytes((OLD * 500 + other).encode())}
+    assert found["kind-location-mismatch"].count == 500
+    assert found["no-context-on-thread"].codes[-1] == "107002"
+
+
+def test_broken_codes_of_one_form_are_told_apart() -> None:
+    text = "[ERROR] RUNTIME(7,p):2024-01-29-19:28:56.000.000 [api_c.cc:1]8 f:runtime result = {}\n{}\n"
+    text = text.format("10", "7000") * 5 + text.format("10", "7002") * 5
+    assert classes(text) == ["no-context-on-thread"]  # the later code says more than the first
 
 
 def test_the_command(tmp_path: Path) -> None:

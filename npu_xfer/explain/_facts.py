@@ -56,7 +56,7 @@ def codes_in(text: str) -> tuple[list[int], list[str]]:
 
 
 def inner_codes(text: str) -> tuple[list[str], dict[str, str]]:
-    """The runtime's inner codes in hexadecimal, and those that the log has in decimal: decimal -> hexadecimal."""
+    """The runtime's inner codes in hexadecimal, and a map to these from those that the log has in decimal."""
     codes: dict[str, None] = {}
     decimals = {}
     for match in _INNER.finditer(text):
@@ -104,9 +104,7 @@ def locations(text: str, lang: str = "en") -> str | None:
         return said
     wrong = [
         say(lang, "wrong side", side=say(lang, side), want=say(lang, want), have=have)
-        for side, want, number, have in zip(
-            ("source", "destination"), wanted, (src, dst), shown, strict=True
-        )
+        for side, want, number, have in zip(("source", "destination"), wanted, (src, dst), shown, strict=True)
         if want not in names.get(number, "")
     ]
     asked = say(lang, "asked", asked=_DIRECTIONS[kind].upper(), kind=kind, said=said)

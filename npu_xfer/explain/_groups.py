@@ -11,7 +11,7 @@ import io
 import re
 from typing import TYPE_CHECKING
 
-from npu_xfer.explain._records import Shapes, interesting, parse, quick_header
+from npu_xfer.explain._records import DULL_STARTS, Shapes, interesting, parse, quick_header
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -25,6 +25,7 @@ _Key = tuple["int | None", "int | None"]
 _MOST_CHARS = 1 << 15  # of one group's text without blanks
 _MOST_GROUPS = 256  # open at once; the oldest is closed first
 _MOST_LIKE = 3  # lines of one form that a group keeps
+_MOST_PIECES = 8  # of a broken line
 _ARMED_LINES = 40  # after a telling line, lines without a header are looked at too
 _GAP_S = 5  # of silence ends a group
 _CLOCK = re.compile(r"-(\d\d):(\d\d):(\d\d)")
@@ -47,12 +48,16 @@ class Group:
         self._second: int | None = None
         self._clock = ""
         self._last = ""
-        self._skipped = False
+        self._skipped: list[tuple[int, int, bytes]] = []  # counted pieces of the line that came last
 
     def add(self, line: Line, shape: int) -> None:
         """Keeps a line."""
+        if line.record:
+            self._skipped.clear()
+        elif self._skipped:
+            self._keep_beginning()
         text = "".join(line.text.split())
-        if line.record or self._skipped or (self._last[-1:].isdigit() and line.text[:1].isspace()):
+        if line.record or (self._last[-1:].isdigit() and line.text[:1].isspace()):
             self._text.write("\n")
         self._like.setdefault(shape, []).append(len(self.lines))
         self._starts.append(self._text.tell())
@@ -61,15 +66,17 @@ class Group:
         self.shapes.append(shape)
         self.weights.append(1)
         self._last = text or self._last
-        self._skipped = False
         if line.time:
             self._saw(line.time)
             if line.record:
                 self._second = _second_of(line.time) if self._second is None else self._second
                 self._clock = self._clock or line.time[:_N_CLOCK]
 
-    def count_like(self, shape: int, time: str | None) -> bool:
-        """Counts a line in place of keeping it; false where it has to be kept, or ends the group."""
+    def count_like(self, shape: int, time: str | None, place: tuple[int, bytes], *, record: bool) -> bool:
+        """Counts a line in place of keeping it; false where it has to be kept, or ends the group.
+
+        `place` is its number and itself: the beginning of a broken line is needed when its end is new.
+        """
         like = self._like.get(shape)
         if like is None or len(like) < _MOST_LIKE:
             return False
@@ -78,8 +85,18 @@ class Group:
                 return False
             self._saw(time)
         self.weights[like[-1]] += 1
-        self._skipped = True
+        if record:
+            self._skipped.clear()
+        if len(self._skipped) < _MOST_PIECES:
+            self._skipped.append((shape, *place))
         return True
+
+    def _keep_beginning(self) -> None:
+        """Keeps what was counted of a broken line before the piece that is kept now."""
+        skipped, self._skipped = self._skipped, []
+        for shape, number, raw in skipped:
+            self.weights[self._like[shape][-1]] -= 1
+            self.add(parse(number, raw), shape)
 
     def ended_before(self, time: str | None) -> bool:
         """Whether a record of this time comes after a silence; remembers the time otherwise."""
@@ -138,13 +155,16 @@ def groups_of(lines: Iterable[bytes]) -> Iterator[Group]:
     key: _Key = (None, None)
     armed = 0
     for number, raw in enumerate(lines, 1):
+        if raw.startswith(DULL_STARTS) and b"mem stats" not in raw:
+            armed -= armed > 0
+            continue
         shape = -1
         header = quick_header(raw)
         if header is not None:
             shape = shapes.of(raw[header.end() :])
             quick: _Key = (int(header[1]), int(header[3]))
             group = open_groups.get(quick)
-            if group is not None and group.count_like(shape, header[2].decode()):
+            if group is not None and group.count_like(shape, header[2].decode(), (number, raw), record=True):
                 key, armed = quick, _ARMED_LINES
                 continue
         elif not interesting(raw, armed > 0):
@@ -166,7 +186,7 @@ def groups_of(lines: Iterable[bytes]) -> Iterator[Group]:
                     open_groups[key] = unnamed
         group = open_groups.get(key)
         time = line.time if line.record else None
-        if group is not None and group.count_like(shape, time):
+        if group is not None and group.count_like(shape, time, (number, raw), record=line.record):
             continue
         if group is not None and (group.is_full() or group.ended_before(time)):
             yield open_groups.pop(key)

@@ -104,7 +104,7 @@ def _hits(low: str, numbers: list[int]) -> list[_Hit]:
     found = []
     is_cann: bool | None = None
     for rule in rules():
-        offsets = [start for phrase in rule.match if (start := next(phrase.starts(low), -1)) >= 0]
+        offsets = [start for phrase in rule.match if (start := phrase.first(low)) >= 0]
         if offsets:
             found.append(_Hit(rule, min(offsets), by_code=False))
             continue
@@ -144,9 +144,7 @@ def _evidence(group: Group, low: str, hit: _Hit) -> tuple[list[dict[str, Any]], 
     shown = [group.lines[group.index_at(offset)] for offset in lines.values()]
     levels = {line.level for line in shown}
     level = next((level for level in ("ERROR", "WARNING", "EVENT", "INFO") if level in levels), None)
-    return [
-        {"line": line.number, "text": line.raw.strip()[:500]} for line in shown[:_MOST_EVIDENCE]
-    ], level
+    return [{"line": line.number, "text": line.raw.strip()[:500]} for line in shown[:_MOST_EVIDENCE]], level
 
 
 def _consequences(hit: _Hit, numbers: list[int], lang: str) -> list[str]:
@@ -165,7 +163,7 @@ def _ident(hit: _Hit, group: Group) -> str:
 
 def _incident(group: Group, reading: _Reading, hit: _Hit, lang: str) -> Incident:
     rule, text = hit.rule, reading.text
-    details = [one for one in rule.details if next(one.match.starts(reading.low), -1) >= 0]
+    details = [one for one in rule.details if one.match.first(reading.low) >= 0]
     evidence, level = _evidence(group, reading.low, hit)
     apis = apis_in(text)
     direction = direction_of(text)
@@ -274,9 +272,7 @@ def _of_file(file: Path, lang: str) -> list[Incident] | OSError:
         return error
 
 
-def explain_paths(
-    paths: Iterable[Path], lang: str = "en"
-) -> Iterator[tuple[Path, list[Incident] | OSError]]:
+def explain_paths(paths: Iterable[Path], lang: str = "en") -> Iterator[tuple[Path, list[Incident] | OSError]]:
     """Incidents of each file; a folder stands for the files called *.log or *.txt below it."""
     for path in paths:
         files = [path]

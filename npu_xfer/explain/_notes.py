@@ -53,13 +53,15 @@ def _moments(text: str) -> list[datetime]:
     parts = [tuple(map(int, match.groups())) for match in _STAMP.finditer(text)]
     year = parts[0][0] if parts else 2000
     parts += [(year, *map(int, match.groups())) for match in _GLOG.finditer(text)]
-    moments = []
-    for part in dict.fromkeys(parts):
-        try:
-            moments.append(datetime(*part))  # type: ignore[arg-type]  # six whole numbers; no time zone is known
-        except ValueError:
-            continue
-    return moments
+    return [moment for part in dict.fromkeys(parts) if (moment := _moment(part)) is not None]
+
+
+def _moment(part: tuple[int, ...]) -> datetime | None:
+    year, month, day, hour, minute, second = part
+    try:
+        return datetime(year, month, day, hour, minute, second)  # no time zone is known
+    except ValueError:
+        return None
 
 
 def _clocks(text: str, direction: str | None, lang: str) -> list[str]:

@@ -6,13 +6,12 @@ A log may hold invalid bytes, lines without an end and lines broken anywhere; no
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Line", "Shapes", "interesting", "parse", "quick_header", "split_lines"]
+__all__ = ["DULL_STARTS", "Line", "Shapes", "interesting", "parse", "quick_header", "split_lines"]
 
 _BLOCK_NBYTES = 1 << 20
 _LONGEST = 1 << 14  # of a line; the rest counts as lines of their own
@@ -28,28 +27,25 @@ _HEADER = re.compile(
     r"\[(?P<level>ERROR|WARNING|INFO|DEBUG|EVENT)\]\s*(?P<module>[A-Z]\w*)\s*\((?P<pid>\d+),[^)]*\)\s*:"
     r"\s*(?P<date>\d{4}-\d\d-\d\d)-(?P<clock>[\d:.]+)(?:\s*\[[^\]]*\]\s*(?:\(?tid:)?(?P<tid>\d+))?"
 )
-_PID = re.compile(r"\bpid[=:]\s*(\d+)|\bPID:\s*(\d+)", re.IGNORECASE)
+_PID = re.compile(r"\b(?:pid|PID|Pid)[=:]\s*(\d+)")
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d)-([\d:]{5,8}[\d.]*)")
 _QUICK = re.compile(
     rb"\[ERROR\] ?[A-Z]\w* ?\((\d+),[^)]*\) ?:(\d{4}-\d\d-\d\d-[\d:.]+) ?\[[^\]]*\] ?(?:\(?tid:)?(\d+)"
 )
-_DULL_STARTS = (b"[INFO]", b"[DEBUG]", b"[EVENT]", b"[TRACE]", b"[WARNING]")
+DULL_STARTS = (b"[INFO]", b"[DEBUG]", b"[EVENT]", b"[TRACE]", b"[WARNING]")
 _DULL = re.compile(rb"\[(?:INFO|DEBUG|EVENT|TRACE|WARNING)\]")
-# Lower-case words of telling lines; codes are looked for only where none of them is there.
-_SPARKS = (
-    b"error", b"fail", b"exception", b"timeout", b"null", b"rank", b"loc", b"kind=", b"heartbeat", b"capture",
-    b"sdma", b"time out", b"time-out", b"mem stats",
-)  # fmt: skip
 _SPARK_CODE = re.compile(rb"E[EHIL]\d{4}")
 _SPARK_NUMBER = re.compile(rb"[=: ][125]0[07]\d{3}\b")
 # What differs between lines of one shape: numbers, also hexadecimal ones.
 _NO_NUMBERS = bytes(set(b"0123456789abcdefABCDEFxX \t\r"))
-_CODES = re.compile(rb"(?<!\d)(?:[15]0[07]|20[07]|148|300)\d{3}(?!\d)|E[EHILK]\d{4}")
+# Digits on its left are looked for last, so that the search can go from one fitting first digit to the next.
+_CODES = re.compile(rb"[1235](?:0[07]|48)\d{3}(?!\d)(?<!\d{7})")
+_WORD_CODES = re.compile(rb"E[EHILK]\d{4}")
+_BROKEN_END = re.compile(rb"(?<!id)[=: \[][1235]\d{0,4}$")
 _MOST_SHAPES = 20_000
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(NamedTuple):
     """One line. `record` is true when it begins with a header of CANN's own."""
 
     number: int
@@ -78,15 +74,21 @@ def split_lines(stream: BinaryIO) -> Iterator[bytes]:
 
 def interesting(line: bytes, armed: bool) -> bool:
     """Whether a line is worth parsing: the many lines of lower levels are not, except memory statements."""
-    if line.startswith(_DULL_STARTS) or _DULL.search(line, 0, 200):
+    if line.startswith(DULL_STARTS) or (b"[" in line and _DULL.search(line, 0, 200)):
         return b"mem stats" in line
     if armed:
         return True
     low = line.lower()
-    return (
-        any(word in low for word in _SPARKS)
-        or _SPARK_CODE.search(line) is not None
-        or _SPARK_NUMBER.search(line) is not None
+    # Written out, because this runs for every line of a text that is no log at all.
+    if (
+        b"error" in low or b"fail" in low or b"exception" in low or b"null" in low
+        or b"rank" in low or b"loc" in low or b"kind=" in low or b"heartbeat" in low or b"capture" in low
+        or b"sdma" in low or b"mem stats" in low
+        or (b"time" in low and (b"timeout" in low or b"time out" in low or b"time-out" in low))
+    ):  # fmt: skip
+        return True
+    return _SPARK_CODE.search(line) is not None or (
+        (b"00" in line or b"07" in line) and _SPARK_NUMBER.search(line) is not None
     )
 
 
@@ -98,8 +100,8 @@ def quick_header(line: bytes) -> re.Match[bytes] | None:
 class Shapes:
     """A number for each form of line: lines that differ in nothing but numbers, codes excepted, share one.
 
-    A line that ends or begins with digits may be a broken one, so that these count too. A forgotten form gets
-    a new number, never that of another.
+    Where a line may be broken inside of a code, at its end or beginning, these digits count too. A forgotten
+    form gets a new number, never that of another.
     """
 
     def __init__(self) -> None:
@@ -111,9 +113,11 @@ class Shapes:
         if b"mem stats" in text:  # its numbers are what it says
             key: object = text
         else:
-            key = (text.translate(None, _NO_NUMBERS), *_CODES.findall(text))
-            if text[-1:].isdigit() or text[:1].isdigit():
-                key = (key, text[-8:], text[:8])
+            key = (text.translate(None, _NO_NUMBERS), *_CODES.findall(text), *_WORD_CODES.findall(text))
+            if text[-1:].isdigit() and (broken := _BROKEN_END.search(text, max(len(text) - 8, 0))):
+                key = (key, broken.group())
+            if text[:1].isdigit():
+                key = (key, text[:6])
         shape = self._known.get(key)
         if shape is None:
             if len(self._known) >= _MOST_SHAPES:
@@ -123,15 +127,21 @@ class Shapes:
         return shape
 
 
+def _pid_in(text: str, default: int | None) -> int | None:
+    # Two plain looks save most searches, which are slow.
+    if "pid" not in text and "PID" not in text and "Pid" not in text:
+        return default
+    found = _PID.search(text)
+    return default if found is None else int(found[1])
+
+
 def parse(number: int, raw: bytes) -> Line:
     """Takes one line apart."""
     shown = _COLOUR.sub("", raw[:_LONGEST].decode("utf-8", "replace")).rstrip("\r\n")
     text = shown
     pid = None
     while match := _PREFIX.match(text):
-        found = _PID.search(match.group())
-        if found is not None:
-            pid = int(found.group(1) or found.group(2))
+        pid = _pid_in(match.group(), pid)
         text = text[match.end() :]
     header = _HEADER.search(text)
     if header is not None:
@@ -140,7 +150,7 @@ def parse(number: int, raw: bytes) -> Line:
             number, shown, text, header["level"], True, int(header["pid"]), int(tid) if tid else None,
             f"{header['date']}-{header['clock']}",
         )  # fmt: skip
-    if pid is None and (found := _PID.search(text)) is not None:
-        pid = int(found.group(1) or found.group(2))
+    if pid is None:
+        pid = _pid_in(text, None)
     clock = _TIME.search(text)
     return Line(number, shown, text, None, False, pid, None, clock.group() if clock else None)

@@ -36,6 +36,16 @@ class Phrase:
     pattern: re.Pattern[str] | None
     """None when the phrase has no hole."""
 
+    def first(self, text: str) -> int:
+        """Where it begins for the first time, or -1."""
+        if self.pattern is None:
+            return text.find(self.parts[0])
+        for part in self.parts:
+            if part not in text:
+                return -1
+        match = self.pattern.search(text)
+        return -1 if match is None else match.start()
+
     def starts(self, text: str) -> Iterator[int]:
         """Where it begins in the text."""
         if not all(part in text for part in self.parts):
