@@ -8,7 +8,7 @@ import re
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from npu_xfer._cann.codes import CODES, code_info
+from npu_xfer._cann.codes import CODES, INNER, code_info
 from npu_xfer.explain._facts import apis_in, codes_in, direction_of, facts_in, inner_codes, locations
 from npu_xfer.explain._groups import groups_of
 from npu_xfer.explain._notes import notes_for
@@ -168,7 +168,12 @@ def _incident(group: Group, reading: _Reading, hit: _Hit, lang: str) -> Incident
     apis = apis_in(text)
     direction = direction_of(text)
     inner, decimals = inner_codes(text)
-    names = ", ".join(f"{code} ({code_info(code).name})" for code in reading.numbers if code in CODES)
+    names = [f"{code} ({code_info(code).name}): {code_info(code).texts(lang)[0]}" for code in reading.numbers]
+    known = [
+        f"{code}: {info.meaning_zh if lang == 'zh' else info.meaning}"
+        for code in inner
+        if (info := INNER.get(int(code, 16))) is not None
+    ]
     summary, causes, remedies = rule.texts(lang)
     return Incident(
         id=_ident(hit, group),
@@ -190,7 +195,8 @@ def _incident(group: Group, reading: _Reading, hit: _Hit, lang: str) -> Incident
         details=[one.name for one in details],
         notes=notes_for(rule.notes, text, direction, lang)
         + [say(lang, "decimal", decimal=decimal, inner=code) for decimal, code in decimals.items()]
-        + [say(lang, "names", names=names)] * bool(names),
+        + names
+        + known,
         consequences=_consequences(hit, reading.numbers, lang),
         found=locations(text, lang),
         facts=facts_in(text),
