@@ -105,7 +105,7 @@ class MessageInfo:
     source: str
 
 
-def _row_info(row: Mapping[str, Any], groups: Mapping[str, Mapping[str, str]]) -> CodeInfo:
+def _row_info(row: Mapping[str, Any], groups: Mapping[str, dict[str, Any]]) -> CodeInfo:
     given: dict[str, Any] = {name: value for name, value in row.items() if name != "group"}
     return CodeInfo(**given | groups[row["group"]])
 
