@@ -36,23 +36,10 @@ records = st.sampled_from(sorted(RECORDS))
 
 
 @settings(deadline=None, max_examples=150)
-@given(name=names, width=st.integers(60, 200), end=st.sampled_from(["\n", "\r\n"]), bom=st.booleans())
+@given(name=names, width=st.integers(24, 200), end=st.sampled_from(["\n", "\r\n"]), bom=st.booleans())
 def test_wrapping_keeps_the_class(name: str, width: int, end: str, bom: bool) -> None:
     lines = [piece for line in text_of(name).splitlines() for piece in wrapped(line, width)]
-    found = classes("\ufeff" * bom + end.join(lines))
-    assert WANTED[name] in found
-    # A header that is broken before its process may leave a second reading, never one of another kind.
-    assert set(found) <= {WANTED[name], *_near(WANTED[name])}
-
-
-def _near(cls: str) -> set[str]:
-    """What is left of a class where a broken line hides the word that tells it from its neighbour."""
-    return {
-        "kind-location-mismatch": {"invalid-argument"},
-        "device-open-failed": {"no-usable-device", "context-release", "no-context-on-thread"},
-        "sdma-execution-error": {"task-scheduler-error"},
-        "device-lost": {"driver-error", "no-usable-device"},
-    }.get(cls, set())
+    assert classes("\ufeff" * bom + end.join(lines)) == [WANTED[name]]
 
 
 @settings(deadline=None, max_examples=100)
@@ -87,7 +74,7 @@ def test_dropped_and_misspelt_fields_keep_the_class(name: str, chosen: set[int])
 @settings(deadline=None, max_examples=100)
 @given(picked=st.lists(records, min_size=2, max_size=4, unique=True), draw=st.randoms(use_true_random=False))
 def test_mixed_processes_are_told_apart(picked: list[str], draw: object) -> None:
-    queues = [[line for line in text_of(name).splitlines() if line.startswith("[")] for name in picked]
+    queues = [[line for line in text_of(name).splitlines() if line] for name in picked]
     merged = []
     while any(queues):
         queue = draw.choice([one for one in queues if one])  # type: ignore[attr-defined]  # a random.Random
@@ -111,7 +98,7 @@ PYTHON = """Traceback (most recent call last):
     raise ValueError(f"size=207001 error code is 507013")
 ValueError: code: 507013 failed, timeout after 107020 ms
 """
-CUDA = """torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 GiB (GPU 0; 507033 MiB total)
+CUDA = """torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 20 GiB (507033 MiB total)
 RuntimeError: CUDA error: device-side assert triggered, error 107000
 CUDA kernel errors might be asynchronously reported; NCCL error: unhandled system error, result = 507001
 terminate called after throwing an instance of 'c10::Error' what(): NCCL timeout

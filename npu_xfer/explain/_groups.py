@@ -155,7 +155,7 @@ def groups_of(lines: Iterable[bytes]) -> Iterator[Group]:
     key: _Key = (None, None)
     armed = 0
     for number, raw in enumerate(lines, 1):
-        if raw.startswith(DULL_STARTS) and b"mem stats" not in raw:
+        if raw.startswith(DULL_STARTS) and b"mem" not in raw:
             armed -= armed > 0
             continue
         shape = -1

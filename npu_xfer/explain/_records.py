@@ -23,14 +23,17 @@ _PREFIX = re.compile(
     r"|\s?\[rank\d+\]:|\s?\([A-Za-z]\w*(?: [\w.]+)? pid=\d+\)"
     r"|\s?(?:ERROR|WARNING|INFO) \d\d-\d\d \d\d:\d\d:\d\d \[[\w.]+:\d+\])"
 )
+# All behind the process may be missing where a line is broken.
 _HEADER = re.compile(
-    r"\[(?P<level>ERROR|WARNING|INFO|DEBUG|EVENT)\]\s*(?P<module>[A-Z]\w*)\s*\((?P<pid>\d+),[^)]*\)\s*:"
-    r"\s*(?P<date>\d{4}-\d\d-\d\d)-(?P<clock>[\d:.]+)(?:\s*\[[^\]]*\]\s*(?:\(?tid:)?(?P<tid>\d+))?"
+    r"\[(?P<level>ERROR|WARNING|INFO|DEBUG|EVENT)\]\s*(?P<module>[A-Z]\w*)\s*\((?P<pid>\d+),[^)]*\)\s*:?"
+    r"(?:\s*(?P<date>\d{4}-\d\d-\d\d)-(?P<clock>[\d:.]+)"
+    r"(?:\s*\[[^\]]*\]\s*(?:\(?tid:)?(?P<tid>\d+)(?!\d|$))?)?"
 )
-_PID = re.compile(r"\b(?:pid|PID|Pid)[=:]\s*(\d+)")
+_PID = re.compile(r"\b(?:pid|PID|Pid)[=:]\s*(\d+)(?!\d|$)")  # a number at the end may go on
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d)-([\d:]{5,8}[\d.]*)")
 _QUICK = re.compile(
-    rb"\[ERROR\] ?[A-Z]\w* ?\((\d+),[^)]*\) ?:(\d{4}-\d\d-\d\d-[\d:.]+) ?\[[^\]]*\] ?(?:\(?tid:)?(\d+)"
+    rb"\[ERROR\] ?[A-Z]\w* ?\((\d+),[^)]*\) ?:(\d{4}-\d\d-\d\d-[\d:.]+) ?\[[^\]]*\] ?"
+    rb"(?:\(?tid:)?(\d+)(?![\d\r]|$)"
 )
 DULL_STARTS = (b"[INFO]", b"[DEBUG]", b"[EVENT]", b"[TRACE]", b"[WARNING]")
 _DULL = re.compile(rb"\[(?:INFO|DEBUG|EVENT|TRACE|WARNING)\]")
@@ -75,7 +78,7 @@ def split_lines(stream: BinaryIO) -> Iterator[bytes]:
 def interesting(line: bytes, armed: bool) -> bool:
     """Whether a line is worth parsing: the many lines of lower levels are not, except memory statements."""
     if line.startswith(DULL_STARTS) or (b"[" in line and _DULL.search(line, 0, 200)):
-        return b"mem stats" in line
+        return b"mem stats" in line or b"mem_stats" in line
     if armed:
         return True
     low = line.lower()
@@ -148,7 +151,7 @@ def parse(number: int, raw: bytes) -> Line:
         tid = header["tid"]
         return Line(
             number, shown, text, header["level"], True, int(header["pid"]), int(tid) if tid else None,
-            f"{header['date']}-{header['clock']}",
+            f"{header['date']}-{header['clock']}" if header["date"] else None,
         )  # fmt: skip
     if pid is None:
         pid = _pid_in(text, None)
