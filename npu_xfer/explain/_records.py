@@ -25,8 +25,8 @@ _PREFIX = re.compile(
 )
 # All behind the process may be missing where a line is broken.
 _HEADER = re.compile(
-    r"\[(?P<level>ERROR|WARNING|INFO|DEBUG|EVENT)\]\s*(?P<module>[A-Z]\w*)\s*\((?P<pid>\d+),[^)]*\)\s*:?"
-    r"(?:\s*(?P<date>\d{4}-\d\d-\d\d)-(?P<clock>[\d:.]+)"
+    r"\[(?P<level>ERROR|WARNING|INFO|DEBUG|EVENT)\]\s*(?P<module>[A-Z]\w*)\s*\((?P<pid>\d+),"
+    r"(?:[^)]*\)\s*:?\s*(?P<date>\d{4}-\d\d-\d\d)-(?P<clock>[\d:.]+)"
     r"(?:\s*\[[^\]]*\]\s*(?:\(?tid:)?(?P<tid>\d+)(?!\d|$))?)?"
 )
 _PID = re.compile(r"\b(?:pid|PID|Pid)[=:]\s*(\d+)(?!\d|$)")  # a number at the end may go on
