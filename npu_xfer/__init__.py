@@ -7,7 +7,7 @@ package loads no ACL library and makes no runtime call.
 from __future__ import annotations
 
 from npu_xfer import _built  # noqa: F401  (first: its error says what is wrong)
-from npu_xfer._types import Direction, LaneStats, LibraryInfo, Priority, Stats
+from npu_xfer._types import Direction, LaneStats, LibraryInfo, Priority, RawEvent, Stats
 from npu_xfer.blocking import BlockingDeviceArray, BlockingScheduler, BlockingTransfer
 from npu_xfer.device_array import DeviceArray
 from npu_xfer.errors import (
@@ -46,6 +46,7 @@ __all__ = [
     "LibraryError",
     "LibraryInfo",
     "Priority",
+    "RawEvent",
     "ResourceError",
     "Scheduler",
     "Stats",

@@ -18,11 +18,14 @@ import anyio
 import anyio.to_thread
 
 from npu_xfer import _native
+from npu_xfer._after import stream_address
 from npu_xfer.errors import WouldBlock
-from npu_xfer.transfer import Failure
+from npu_xfer.transfer import Failure, Over
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Generator
+
+    from npu_xfer.transfer import Transfer
 
 _T = TypeVar("_T")
 
@@ -40,6 +43,8 @@ class Bridge:
         self.n_waiting = 0  # tasks that wait for room in the window
         self._gate = anyio.Lock()  # they go in the order in which they came
         self._room: Any = None  # the waiter of the first of them
+        self.engine: _native.Engine | None = None  # whose transfers it hears of
+        self.device = -1
 
     def reap(self) -> None:
         """Settles every transfer that has news."""
@@ -72,6 +77,14 @@ class Bridge:
                         return
         finally:
             self.n_waiting -= 1
+
+    async def order_before(self, transfer: Transfer[Any], stream: Any) -> None:
+        """See `Transfer.order_before`."""
+        address = stream_address(stream, self.device, "stream")
+        if self.engine is None or transfer.done:
+            return
+        if not await run_to_end(self.engine.order_before, transfer._ticket(), address):
+            await Over(transfer)
 
     def new_call(self) -> Any:
         """A handle for one await: gives the outcome of its request, a tuple or a Failure."""

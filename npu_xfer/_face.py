@@ -222,22 +222,28 @@ class Face(Generic[A]):
         out: A | None,
         priority: int,
         awaits_end: bool,
+        wait: _native.Wait | None,
     ) -> None:
         block = None if out is None else self._device_target(out, array)
         offset = 0 if out is None else out._offset
         if self._opened().native.submit(
-            port, handle._ticket(), H2D, exportable(array), block, offset, priority, awaits_end
+            port, handle._ticket(), H2D, exportable(array), block, offset, priority, awaits_end, wait
         ):
             handle._captured = True
 
     def _upload_many(
-        self, port: _native.Port, handle: Handle[Any], arrays: list[NDArray[Any]], priority: int
+        self,
+        port: _native.Port,
+        handle: Handle[Any],
+        arrays: list[NDArray[Any]],
+        priority: int,
+        wait: _native.Wait | None,
     ) -> None:
         if not arrays:
             handle._settle((), False)
             return
         items = [exportable(array) for array in arrays]
-        if self._opened().native.submit_many(port, handle._ticket(), H2D, items, priority):
+        if self._opened().native.submit_many(port, handle._ticket(), H2D, items, priority, wait):
             handle._captured = True
 
     def _download(
@@ -247,6 +253,7 @@ class Face(Generic[A]):
         array: ArrayOnDevice,
         target: NDArray[Any],
         priority: int,
+        wait: _native.Wait | None,
     ) -> None:
         block = self._device_block(array)
         handle._captured = True
@@ -254,7 +261,7 @@ class Face(Generic[A]):
             handle._settle((None,), False)
             return
         self._opened().native.submit(
-            port, handle._ticket(), D2H, exportable(target), block, array._offset, priority, True
+            port, handle._ticket(), D2H, exportable(target), block, array._offset, priority, True, wait
         )
 
     def _download_many(
@@ -264,6 +271,7 @@ class Face(Generic[A]):
         arrays: list[ArrayOnDevice],
         targets: list[NDArray[Any]],
         priority: int,
+        wait: _native.Wait | None,
     ) -> None:
         """`arrays` have at least one byte each, and were checked by `_host_targets`."""
         handle._captured = True
@@ -274,7 +282,7 @@ class Face(Generic[A]):
             (exportable(target), array._block, array._offset)
             for array, target in zip(arrays, targets, strict=True)
         ]
-        self._opened().native.submit_many(port, handle._ticket(), D2H, items, priority)
+        self._opened().native.submit_many(port, handle._ticket(), D2H, items, priority, wait)
 
     def _host_target(self, array: ArrayOnDevice, out: object | None) -> NDArray[Any]:
         self._device_block(array)

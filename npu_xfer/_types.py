@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-__all__ = ["Direction", "LaneStats", "LibraryInfo", "Priority", "Stats"]
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["After", "Direction", "LaneStats", "LibraryInfo", "Priority", "RawEvent", "Stats"]
 
 
 class _TextEnum(str, enum.Enum):
@@ -41,6 +45,44 @@ class Priority(enum.IntEnum):
 
     BULK = 2
     """Takes what the others leave; passed over eight times it goes next."""
+
+
+@dataclass(frozen=True, slots=True)
+class RawEvent:
+    """An ACL event by its address, for ``after=``, where a plain int means a stream.
+
+    It must have been recorded, must allow a stream to wait for it (flag ACL_EVENT_SYNC), and must stay until
+    the transfer that waits for it is done.
+    """
+
+    address: int
+
+
+class StreamLike(Protocol):
+    """An ACL stream of another library, such as ``torch.npu.Stream``."""
+
+    @property
+    def npu_stream(self) -> int:
+        """Its address."""
+
+
+class EventLike(Protocol):
+    """An ACL event of another library, such as ``torch.npu.Event``; recorded."""
+
+    @property
+    def npu_event(self) -> int:
+        """Its address."""
+
+
+class _TransferLike(Protocol):
+    @property
+    def captured(self) -> bool: ...
+    def _ticket(self) -> Any: ...
+
+
+_One: TypeAlias = "int | StreamLike | EventLike | RawEvent | _TransferLike"
+After: TypeAlias = "_One | Sequence[_One]"
+"""What a transfer can wait for: a stream or its address, an event, a transfer, or several of these."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,10 @@ import weakref
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from npu_xfer import _native
+from npu_xfer._after import stream_address, waits_of
 from npu_xfer._buffers import as_source
 from npu_xfer._face import Face, sources_of
-from npu_xfer._types import Priority
+from npu_xfer._types import After, Priority, StreamLike
 from npu_xfer.device_array import ArrayOnDevice
 from npu_xfer.errors import TransferWarning, WouldBlock
 from npu_xfer.transfer import Handle
@@ -38,19 +39,25 @@ class BlockingDeviceArray(ArrayOnDevice):
     __slots__ = ()
 
     def to_host(
-        self, *, out: NDArray[Any] | None = None, priority: Priority = Priority.NORMAL
+        self,
+        *,
+        out: NDArray[Any] | None = None,
+        priority: Priority = Priority.NORMAL,
+        after: After | None = None,
     ) -> NDArray[Any]:
         """A copy in host memory; see `BlockingScheduler.to_host`."""
         face: BlockingScheduler = self._owner
-        return face.to_host(self, out=out)
+        return face.to_host(self, out=out, priority=priority, after=after)
 
 
 class _Inbox:
     """A thread's port, and what was taken from it and perhaps not settled because Ctrl-C came between."""
 
-    __slots__ = ("_mu", "_news", "port")
+    __slots__ = ("_mu", "_news", "device", "engine", "port")
 
-    def __init__(self) -> None:
+    def __init__(self, engine: _native.Engine, device: int) -> None:
+        self.engine = engine
+        self.device = device
         self.port = _native.Port()
         self._news: list[tuple[Any, Any, bool]] = []
         self._mu = threading.Lock()  # a transfer may be handed to another thread, which then looks here too
@@ -103,6 +110,14 @@ class BlockingTransfer(Handle[T_co]):
         finally:
             self = None  # type: ignore[assignment]  # no cycle of error, traceback, frame, transfer
 
+    def order_before(self, stream: int | StreamLike) -> None:
+        """Makes a stream wait for this transfer; see `Transfer.order_before`."""
+        address = stream_address(stream, self._inbox.device, "stream")
+        if self.done or self._inbox.engine.order_before(self._ticket(), address):
+            return
+        while self._outcome is None:
+            self._wait(_SIGNAL_S)
+
     def _wait(self, timeout_s: float) -> None:
         self._port.wait(timeout_s)
         self._inbox.settle()
@@ -150,7 +165,7 @@ class BlockingScheduler(Face[BlockingDeviceArray]):
         self._opened()
         inbox: _Inbox | None = getattr(self._local, "inbox", None)
         if inbox is None:
-            inbox = self._local.inbox = _Inbox()
+            inbox = self._local.inbox = _Inbox(self._opened().native, self._device)
         return inbox
 
     def _when_room(self, start: Callable[[], None]) -> None:
@@ -171,11 +186,22 @@ class BlockingScheduler(Face[BlockingDeviceArray]):
                 while True:
                     try:
                         return start()
-                    except WouldBlock:
+                    except WouldBlock:  # noqa: PERF203  # waits, so it is not in a hurry
                         self._opened().native.wait_room(_SIGNAL_S)
         finally:
             with self._counting:
                 self._n_waiting -= 1
+
+    def _wait_for(self, after: After | None) -> _native.Wait | None:
+        if after is None:
+            return None
+        engine = self._opened().native
+        waits = waits_of(
+            after,
+            self._device,
+            lambda other: isinstance(other, BlockingTransfer) and other._inbox.engine is engine,
+        )
+        return engine.after(waits.streams, waits.events, waits.handles)
 
     def submit_to_device(
         self,
@@ -183,9 +209,10 @@ class BlockingScheduler(Face[BlockingDeviceArray]):
         *,
         out: BlockingDeviceArray | None = None,
         priority: Priority = Priority.NORMAL,
+        after: After | None = None,
     ) -> BlockingTransfer[BlockingDeviceArray]:
         """Starts a copy to the device; returns when the source may be changed or freed."""
-        transfer = self._start_upload(array, out, priority)
+        transfer = self._start_upload(array, out, priority, after)
         transfer._wait_captured()
         return transfer
 
@@ -194,6 +221,7 @@ class BlockingScheduler(Face[BlockingDeviceArray]):
         array: NDArray[Any] | np.generic,
         out: BlockingDeviceArray | None,
         priority: int,
+        after: After | None,
         *,
         awaits_end: bool = False,
     ) -> BlockingTransfer[BlockingDeviceArray]:
@@ -202,7 +230,10 @@ class BlockingScheduler(Face[BlockingDeviceArray]):
         transfer: BlockingTransfer[BlockingDeviceArray] = BlockingTransfer(
             self._inbox(), self._finish_upload, spec
         )
-        self._when_room(lambda: self._upload(transfer._port, transfer, source, out, priority, awaits_end))
+        wait = self._wait_for(after)
+        self._when_room(
+            lambda: self._upload(transfer._port, transfer, source, out, priority, awaits_end, wait)
+        )
         return transfer
 
     def submit_to_host(
@@ -211,13 +242,15 @@ class BlockingScheduler(Face[BlockingDeviceArray]):
         *,
         out: NDArray[Any] | None = None,
         priority: Priority = Priority.NORMAL,
+        after: After | None = None,
     ) -> BlockingTransfer[NDArray[Any]]:
         """Starts a copy to the host; `result` of the returned transfer gives the array."""
         target = self._host_target(array, out)
         transfer: BlockingTransfer[NDArray[Any]] = BlockingTransfer(
             self._inbox(), self._finish_download, target if out is None else out
         )
-        self._when_room(lambda: self._download(transfer._port, transfer, array, target, priority))
+        wait = self._wait_for(after)
+        self._when_room(lambda: self._download(transfer._port, transfer, array, target, priority, wait))
         return transfer
 
     def to_device(
@@ -226,40 +259,62 @@ class BlockingScheduler(Face[BlockingDeviceArray]):
         *,
         out: BlockingDeviceArray | None = None,
         priority: Priority = Priority.NORMAL,
+        after: After | None = None,
     ) -> BlockingDeviceArray:
         """Copies a numpy array to the device; see `Scheduler.to_device`."""
-        return self._start_upload(array, out, priority, awaits_end=True).result()
+        return self._start_upload(array, out, priority, after, awaits_end=True).result()
 
     @overload
     def to_host(
-        self, array: BlockingDeviceArray, *, out: None = None, priority: Priority = ...
+        self,
+        array: BlockingDeviceArray,
+        *,
+        out: None = None,
+        priority: Priority = ...,
+        after: After | None = ...,
     ) -> NDArray[Any]: ...
     @overload
-    def to_host(self, array: BlockingDeviceArray, *, out: ArrayT, priority: Priority = ...) -> ArrayT: ...
+    def to_host(
+        self,
+        array: BlockingDeviceArray,
+        *,
+        out: ArrayT,
+        priority: Priority = ...,
+        after: After | None = ...,
+    ) -> ArrayT: ...
     def to_host(
         self,
         array: BlockingDeviceArray,
         *,
         out: NDArray[Any] | None = None,
         priority: Priority = Priority.NORMAL,
+        after: After | None = None,
     ) -> NDArray[Any]:
         """Copies a device array to host memory; see `Scheduler.to_host`."""
-        return self.submit_to_host(array, out=out, priority=priority).result()
+        return self.submit_to_host(array, out=out, priority=priority, after=after).result()
 
-    def to_device_many(self, tree: Any, *, priority: Priority = Priority.NORMAL) -> Any:
+    def to_device_many(
+        self, tree: Any, *, priority: Priority = Priority.NORMAL, after: After | None = None
+    ) -> Any:
         """Copies every numpy array in a tree to the device; see `Scheduler.to_device_many`."""
         arrays, plan = sources_of(tree)
         transfer: BlockingTransfer[Any] = BlockingTransfer(
             self._inbox(), self._finish_upload_many, (arrays, plan)
         )
-        self._when_room(lambda: self._upload_many(transfer._port, transfer, arrays, priority))
+        wait = self._wait_for(after)
+        self._when_room(lambda: self._upload_many(transfer._port, transfer, arrays, priority, wait))
         return transfer.result()
 
-    def to_host_many(self, tree: Any, *, priority: Priority = Priority.NORMAL) -> Any:
+    def to_host_many(
+        self, tree: Any, *, priority: Priority = Priority.NORMAL, after: After | None = None
+    ) -> Any:
         """Copies every device array in a tree to the host; see `Scheduler.to_host_many`."""
         arrays, targets, spec = self._host_targets(tree)
         transfer: BlockingTransfer[Any] = BlockingTransfer(self._inbox(), self._finish_download_many, spec)
-        self._when_room(lambda: self._download_many(transfer._port, transfer, arrays, targets, priority))
+        wait = self._wait_for(after)
+        self._when_room(
+            lambda: self._download_many(transfer._port, transfer, arrays, targets, priority, wait)
+        )
         return transfer.result()
 
     def __del__(self) -> None:

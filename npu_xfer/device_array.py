@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
-from npu_xfer._types import Priority
+from npu_xfer._types import After, Priority
 from npu_xfer.errors import ClosedError
 
 if TYPE_CHECKING:
@@ -113,7 +113,12 @@ class ArrayOnDevice:
 
 class _HostFace(Protocol):
     def to_host(
-        self, array: ArrayOnDevice, *, out: NDArray[Any] | None = ..., priority: Priority = ...
+        self,
+        array: ArrayOnDevice,
+        *,
+        out: NDArray[Any] | None = ...,
+        priority: Priority = ...,
+        after: After | None = ...,
     ) -> Awaitable[NDArray[Any]]: ...
 
 
@@ -123,8 +128,12 @@ class DeviceArray(ArrayOnDevice):
     __slots__ = ()
 
     async def to_host(
-        self, *, out: NDArray[Any] | None = None, priority: Priority = Priority.NORMAL
+        self,
+        *,
+        out: NDArray[Any] | None = None,
+        priority: Priority = Priority.NORMAL,
+        after: After | None = None,
     ) -> NDArray[Any]:
         """A copy in host memory; see `Scheduler.to_host`."""
         face: _HostFace = self._owner
-        return await face.to_host(self, out=out, priority=priority)
+        return await face.to_host(self, out=out, priority=priority, after=after)

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 import anyio
 import anyio.to_thread
 
+from npu_xfer._after import waits_of
 from npu_xfer._bridge import Bridge, open_bridge, run_to_end
 from npu_xfer._buffers import as_source, exportable, is_plain, prepare
 from npu_xfer._face import D2H, H2D, Face, sources_of
-from npu_xfer._types import Priority
+from npu_xfer._types import After, Priority
 from npu_xfer.device_array import DeviceArray
 from npu_xfer.errors import ClosedError, TransferWarning, WouldBlock, XferError
 from npu_xfer.transfer import Transfer, raise_taken
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from npu_xfer import _native
+    from npu_xfer._native import Wait
 
 __all__ = ["Scheduler"]
 
@@ -69,6 +71,7 @@ class Scheduler(Face[DeviceArray]):
             await run_to_end(self._open_core)
             self._native = self._opened().native
             self._bridge = open_bridge()
+            self._bridge.engine, self._bridge.device = self._native, self._device
             await anyio.lowlevel.checkpoint_if_cancelled()
         except BaseException:
             await self.close()
@@ -124,15 +127,29 @@ class Scheduler(Face[DeviceArray]):
         except WouldBlock:
             await bridge.when_room(start)
 
+    async def _wait_for(self, bridge: Bridge, after: After | None) -> Wait | None:
+        """What the engine is to wait for; with events recorded, on a worker, as a stream may be full."""
+        if after is None:
+            return None
+        waits = waits_of(after, self._device, lambda other: getattr(other, "_loop", None) is bridge)
+        if not waits.streams:
+            return self._native.after([], waits.events, waits.handles)
+        return await run_to_end(self._native.after, waits.streams, waits.events, waits.handles)
+
     async def _start_upload(
-        self, array: NDArray[Any] | np.generic, out: DeviceArray | None, priority: int = Priority.NORMAL
+        self,
+        array: NDArray[Any] | np.generic,
+        out: DeviceArray | None,
+        priority: int = Priority.NORMAL,
+        after: After | None = None,
     ) -> Transfer[DeviceArray]:
         bridge = self._loop()
         source = as_source(array)
         spec = (source.shape, source.dtype, source.nbytes, out)
         transfer: Transfer[DeviceArray] = Transfer(bridge, self._finish_upload, spec)
+        wait = await self._wait_for(bridge, after)
         await self._when_room(
-            bridge, lambda: self._upload(bridge.port, transfer, source, out, priority, False)
+            bridge, lambda: self._upload(bridge.port, transfer, source, out, priority, False, wait)
         )
         return transfer
 
@@ -142,6 +159,7 @@ class Scheduler(Face[DeviceArray]):
         *,
         out: DeviceArray | None = None,
         priority: Priority = Priority.NORMAL,
+        after: After | None = None,
     ) -> DeviceArray:
         """Copies a numpy array to the device; returns when its bytes are there, visible to every stream.
 
@@ -151,6 +169,11 @@ class Scheduler(Face[DeviceArray]):
             out: an array of this device to copy into, of the same shape and dtype, instead of a new one.
             priority: which of the transfers that could go now goes first; order on shared memory is kept
                 whatever the priorities.
+            after: what is to be over first: everything put so far on a stream (its address, or an object with
+                ``npu_stream`` such as ``torch.npu.Stream``), an event (``npu_event``, `RawEvent`), a transfer
+                of this scheduler (over, however it ended), or a list of these. Streams and events are waited
+                for on the device, without blocking the host. A wait that never ends holds the transfer, and
+                what comes later on the same memory, until the scheduler is closed.
 
         Raises:
             InvalidTransfer, UnsupportedDType: before anything was started.
@@ -160,6 +183,8 @@ class Scheduler(Face[DeviceArray]):
         bridge = self._bridge
         if bridge is None or not bridge.is_here():
             bridge = self._loop()
+        if after is not None:
+            return await (await self._start_upload(array, out, priority, after))
         source, exported = (array, array) if is_plain(array) else prepare(array)
         block, offset = (None, 0) if out is None else (self._device_target(out, source), out._offset)
         call = bridge.new_call()
@@ -183,27 +208,41 @@ class Scheduler(Face[DeviceArray]):
         *,
         out: DeviceArray | None = None,
         priority: Priority = Priority.NORMAL,
+        after: After | None = None,
     ) -> Transfer[DeviceArray]:
         """Starts a copy to the device; returns as soon as the source may be changed or freed.
 
         The bytes are then in staging memory (an array larger than the free staging memory: its last piece
         is), and awaiting the result waits for the device. The exception is an array of `empty_pinned`, which
-        is borrowed: it must not change before the transfer is done. Arguments and errors as `to_device`;
-        what goes wrong after the start is raised by awaiting the transfer.
+        is borrowed: it must not change before the transfer is done. With `after`, one that is larger than a
+        chunk is captured only when what it waits for is over. Arguments and errors as `to_device`; what goes
+        wrong after the start is raised by awaiting the transfer.
         """
-        transfer = await self._start_upload(array, out, priority)
+        transfer = await self._start_upload(array, out, priority, after)
         if not transfer.captured:
             await transfer._wait_captured()
         return transfer
 
     @overload
     async def to_host(
-        self, array: DeviceArray, *, out: None = None, priority: Priority = ...
+        self,
+        array: DeviceArray,
+        *,
+        out: None = None,
+        priority: Priority = ...,
+        after: After | None = ...,
     ) -> NDArray[Any]: ...
     @overload
-    async def to_host(self, array: DeviceArray, *, out: ArrayT, priority: Priority = ...) -> ArrayT: ...
     async def to_host(
-        self, array: DeviceArray, *, out: NDArray[Any] | None = None, priority: Priority = Priority.NORMAL
+        self, array: DeviceArray, *, out: ArrayT, priority: Priority = ..., after: After | None = ...
+    ) -> ArrayT: ...
+    async def to_host(
+        self,
+        array: DeviceArray,
+        *,
+        out: NDArray[Any] | None = None,
+        priority: Priority = Priority.NORMAL,
+        after: After | None = None,
     ) -> NDArray[Any]:
         """Copies a device array to host memory; returns the numpy array when it is complete.
 
@@ -213,6 +252,7 @@ class Scheduler(Face[DeviceArray]):
                 one; undefined until the call returns, and after an error. One of `empty_pinned` is written
                 by the device directly. After a cancellation the copy may still write it: to know when that is
                 over, use `submit_to_host` and await the transfer again.
+            priority, after: as for `to_device`.
 
         Raises:
             InvalidTransfer: before anything was started.
@@ -222,6 +262,8 @@ class Scheduler(Face[DeviceArray]):
         bridge = self._bridge
         if bridge is None or not bridge.is_here():
             bridge = self._loop()
+        if after is not None:
+            return await (await self.submit_to_host(array, out=out, priority=priority, after=after))
         target = self._host_target(array, out)
         result = target if out is None else out
         block = array._block
@@ -241,7 +283,12 @@ class Scheduler(Face[DeviceArray]):
         return result
 
     async def submit_to_host(
-        self, array: DeviceArray, *, out: NDArray[Any] | None = None, priority: Priority = Priority.NORMAL
+        self,
+        array: DeviceArray,
+        *,
+        out: NDArray[Any] | None = None,
+        priority: Priority = Priority.NORMAL,
+        after: After | None = None,
     ) -> Transfer[NDArray[Any]]:
         """Starts a copy to the host; awaiting the returned transfer gives the array. See `to_host`."""
         bridge = self._loop()
@@ -249,16 +296,22 @@ class Scheduler(Face[DeviceArray]):
         transfer: Transfer[NDArray[Any]] = Transfer(
             bridge, self._finish_download, target if out is None else out
         )
-        await self._when_room(bridge, lambda: self._download(bridge.port, transfer, array, target, priority))
+        wait = await self._wait_for(bridge, after)
+        await self._when_room(
+            bridge, lambda: self._download(bridge.port, transfer, array, target, priority, wait)
+        )
         return transfer
 
-    async def to_device_many(self, tree: Any, *, priority: Priority = Priority.NORMAL) -> Any:
+    async def to_device_many(
+        self, tree: Any, *, priority: Priority = Priority.NORMAL, after: After | None = None
+    ) -> Any:
         """Copies every numpy array in a tree to the device: one request, one wake-up.
 
         Args:
             tree: lists, tuples, named tuples, dicts and dataclass instances, nested, of arrays. Numbers,
                 text, None and other leaves that are no arrays are passed through; what looks like an array
                 of another kind, an iterator or something to be awaited is refused.
+            priority, after: as for `to_device`, for all of them.
 
         Returns:
             The same structure with a DeviceArray in the place of each array.
@@ -270,16 +323,22 @@ class Scheduler(Face[DeviceArray]):
         bridge = self._loop()
         arrays, plan = sources_of(tree)
         transfer: Transfer[Any] = Transfer(bridge, self._finish_upload_many, (arrays, plan))
-        await self._when_room(bridge, lambda: self._upload_many(bridge.port, transfer, arrays, priority))
+        wait = await self._wait_for(bridge, after)
+        await self._when_room(
+            bridge, lambda: self._upload_many(bridge.port, transfer, arrays, priority, wait)
+        )
         return await transfer
 
-    async def to_host_many(self, tree: Any, *, priority: Priority = Priority.NORMAL) -> Any:
+    async def to_host_many(
+        self, tree: Any, *, priority: Priority = Priority.NORMAL, after: After | None = None
+    ) -> Any:
         """Copies every device array in a tree to the host: one request, one wake-up. See `to_device_many`."""
         bridge = self._loop()
         arrays, targets, spec = self._host_targets(tree)
         transfer: Transfer[Any] = Transfer(bridge, self._finish_download_many, spec)
+        wait = await self._wait_for(bridge, after)
         await self._when_room(
-            bridge, lambda: self._download_many(bridge.port, transfer, arrays, targets, priority)
+            bridge, lambda: self._download_many(bridge.port, transfer, arrays, targets, priority, wait)
         )
         return await transfer
 

@@ -10,7 +10,9 @@ from npu_xfer.errors import TransferWarning
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Generator
 
-__all__ = ["Failure", "Handle", "Transfer", "Waking", "raise_taken"]
+    from npu_xfer._types import StreamLike
+
+__all__ = ["Failure", "Handle", "Over", "Transfer", "Waking", "raise_taken"]
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -20,6 +22,7 @@ class Waking(Protocol):
 
     def new_waiter(self) -> Awaitable[None]: ...
     def wake(self, waiter: Any) -> None: ...
+    async def order_before(self, transfer: Transfer[Any], stream: Any) -> None: ...
 
 
 class _NeverRetrieved:
@@ -185,7 +188,27 @@ class Transfer(Handle[T_co]):
                 _forget(self._capture_waiters, waiter)
                 raise
 
+    async def order_before(self, stream: int | StreamLike) -> None:
+        """Makes work that is put on a stream from now on wait for this transfer, on the device.
+
+        Returns when the stream has the wait, which blocks neither the host nor the event loop: kernels that
+        read what the transfer brings can be launched at once. The stream goes on when the transfer is over,
+        however it ended, so its failure shows where it is awaited. Needs notifies (aclrtCreateNotify, CANN
+        8.5.0); without them this returns when the transfer is over, which is as right and not as fast.
+
+        Args:
+            stream: the address of an ACL stream of this device, or an object with ``npu_stream`` such as
+                ``torch.npu.Stream``.
+
+        Raises InvalidTransfer for what is no stream, AclError when the runtime refuses it.
+        """
+        await self._loop.order_before(self, stream)
+
     def __await__(self) -> Generator[Any, Any, T_co]:
+        yield from self._until_over()
+        return self._take()
+
+    def _until_over(self) -> Generator[Any, Any, None]:
         while self._outcome is None:
             waiter = self._loop.new_waiter()
             if self._waiters is None:
@@ -197,7 +220,18 @@ class Transfer(Handle[T_co]):
             except BaseException:
                 _forget(self._waiters, waiter)
                 raise
-        return self._take()
+
+
+class Over:
+    """Awaiting it waits for the end of a transfer, whatever it is."""
+
+    __slots__ = ("_transfer",)
+
+    def __init__(self, transfer: Transfer[Any]) -> None:
+        self._transfer = transfer
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        return self._transfer._until_over()
 
 
 def _forget(waiters: list[Any] | None, waiter: Any) -> None:

@@ -35,6 +35,7 @@ FLOORS = {
     "transfer": 3,
     "device_array": 3,
     "_batch": 3,
+    "_after": 4,
     "_engine": 4,
     "_bridge": 5,
     "_face": 5,

@@ -4,14 +4,6 @@
 
 #include "base/clock.h"
 
-struct npux_call { /* on the stack of the caller, who waits for done */
-    struct npux_call *next;
-    int (*function)(void *argument);
-    void *argument;
-    int result;
-    bool done;
-};
-
 static void *control_main(void *argument)
 {
     struct npux_control *c = argument;
@@ -19,6 +11,8 @@ static void *control_main(void *argument)
     pthread_mutex_lock(&c->mu);
     for (;;) {
         struct npux_call *call = c->head;
+        bool posted;
+        int result;
         if (call == NULL && c->stop)
             break;
         if (call == NULL) {
@@ -26,9 +20,13 @@ static void *control_main(void *argument)
             continue;
         }
         c->head = call->next;
+        posted = call->posted;
         pthread_mutex_unlock(&c->mu);
-        call->result = call->function(call->argument);
+        result = call->function(call->argument);
         pthread_mutex_lock(&c->mu);
+        if (posted)
+            continue;
+        call->result = result;
         call->done = true;
         pthread_cond_broadcast(&c->done_cv);
     }
@@ -49,17 +47,31 @@ int npux_control_start(struct npux_control *c)
     return -rc;
 }
 
+static void append(struct npux_control *c, struct npux_call *call)
+{
+    call->next = NULL;
+    if (c->head == NULL)
+        c->head = call;
+    else
+        c->tail->next = call;
+    c->tail = call;
+    pthread_cond_signal(&c->work_cv);
+}
+
+void npux_control_post(struct npux_control *c, struct npux_call *call)
+{
+    pthread_mutex_lock(&c->mu);
+    call->posted = true;
+    append(c, call);
+    pthread_mutex_unlock(&c->mu);
+}
+
 int npux_control_call(struct npux_control *c, int (*function)(void *argument), void *argument)
 {
     struct npux_call call = {.function = function, .argument = argument};
 
     pthread_mutex_lock(&c->mu);
-    if (c->head == NULL)
-        c->head = &call;
-    else
-        c->tail->next = &call;
-    c->tail = &call;
-    pthread_cond_signal(&c->work_cv);
+    append(c, &call);
     while (!call.done)
         pthread_cond_wait(&c->done_cv, &c->mu);
     pthread_mutex_unlock(&c->mu);

@@ -3,7 +3,7 @@
  * The thread of a caller must keep its own current device and context, and ACL has no way to give a thread
  * none again, so every ACL call that a user's thread needs is made here.
  *
- * Threads: call from any thread; it blocks until the function has run.
+ * Threads: call and post from any thread; call blocks until the function has run.
  * Locks:   control->mu, a leaf; the function runs without it.
  * Owns:    its thread.
  * Invariant: calls run one at a time, in order.
@@ -14,7 +14,14 @@
 #include <pthread.h>
 #include <stdbool.h>
 
-struct npux_call;
+struct npux_call { /* of the caller, who waits for done; or posted, and then whoever runs last has it */
+    struct npux_call *next;
+    int (*function)(void *argument);
+    void *argument;
+    int result;
+    bool done;
+    bool posted;
+};
 
 struct npux_control {
     pthread_t thread;
@@ -29,6 +36,9 @@ struct npux_control {
 int npux_control_start(struct npux_control *control);
 /* Runs function(argument) on the control thread and returns what it returned. */
 int npux_control_call(struct npux_control *control, int (*function)(void *argument), void *argument);
+/* The same without waiting; any lock above control->mu may be held. The call must stay until it runs, and may
+ * be freed or posted again by its function. */
+void npux_control_post(struct npux_control *control, struct npux_call *call);
 /* Ends the thread after the calls before it. */
 void npux_control_stop(struct npux_control *control);
 

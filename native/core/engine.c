@@ -6,8 +6,9 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "core/after.h"
 #include "core/backing.h"
-#include "core/lane.h"
+#include "core/before.h"
 #include "core/stager.h"
 
 static const size_t SPAN_NBYTES = (size_t)4 << 20; /* far below the 128 MB above which real hosts refuse */
@@ -65,6 +66,8 @@ static int make_arenas(struct npux_engine *e, struct npux_err *err)
             e->opts.staging_nbytes < MIN_SPAN_NBYTES * 16 ? MIN_SPAN_NBYTES : e->opts.staging_nbytes / 16;
     e->staging_arena[NPUX_H2D] = npux_arena_new(&opts);
     e->staging_arena[NPUX_D2H] = npux_arena_new(&opts);
+    opts.cap_nbytes = SIZE_MAX / 2; /* bounded by the number of lanes: one chunk each */
+    e->afters->staging = npux_arena_new(&opts);
     opts.side = NPUX_PAGEABLE;
     opts.backing = npux_backing_pageable();
     opts.span_nbytes = SPAN_NBYTES;
@@ -73,7 +76,7 @@ static int make_arenas(struct npux_engine *e, struct npux_err *err)
     opts.pad_nbytes = 0;
     e->result_arena = npux_arena_new(&opts);
     if (e->device_arena == NULL || e->pinned_arena == NULL || e->staging_arena[NPUX_H2D] == NULL ||
-        e->staging_arena[NPUX_D2H] == NULL || e->result_arena == NULL)
+        e->staging_arena[NPUX_D2H] == NULL || e->afters->staging == NULL || e->result_arena == NULL)
         return npux_fail(err, -ENOMEM, "calloc", "no host memory for the engine");
     return 0;
 }
@@ -157,6 +160,8 @@ static int close_on_control(void *argument)
 {
     struct closing *c = argument;
     struct npux_engine *e = c->engine;
+    const char *call;
+    int code;
 
     if (e->runtime == NULL)
         return 0;
@@ -164,10 +169,15 @@ static int close_on_control(void *argument)
         return 0;
     for (unsigned i = 0; i < 2 * e->opts.n_lanes; i++)
         note_teardown(c->report, e->lanes[i].teardown_code, "aclrtDestroyStream");
+    code = npux_befores_close(e, &call);
+    note_teardown(c->report, code, call);
+    code = npux_afters_close(e, &call);
+    note_teardown(c->report, code, call);
     npux_open_pack_free(e->sched.turn.spare);
     e->sched.turn.spare = NULL;
     close_arena(e->staging_arena[NPUX_H2D]);
     close_arena(e->staging_arena[NPUX_D2H]);
+    close_arena(e->afters->staging);
     close_arena(e->device_arena);
     close_arena(e->result_arena);
     close_pinned(e, c->report);
@@ -203,7 +213,9 @@ int npux_engine_open(const struct npux_engine_opts *opts, struct npux_engine **o
     e->sched.plan.forced = opts->pageable;
     e->sched.n_stagers = opts->n_stagers;
     e->lanes = calloc(2 * (size_t)opts->n_lanes, sizeof(*e->lanes));
-    rc = e->lanes == NULL ? npux_fail(err, -ENOMEM, "calloc", "no host memory for the engine") : 0;
+    rc = e->lanes == NULL || npux_afters_init(e) != 0 || npux_befores_init(e) != 0
+             ? npux_fail(err, -ENOMEM, "calloc", "no host memory for the engine")
+             : 0;
     if (rc == 0 && (rc = npux_control_start(&e->control)) != 0)
         npux_fail(err, rc, "pthread_create", "cannot start the control thread");
     if (rc != 0) {
@@ -254,12 +266,20 @@ static void stats_locked(struct npux_engine *e, struct npux_engine_stats *out)
     struct npux_arena_stats *const slots[] = {&out->device, &out->pinned, &out->results,
                                               &out->staging[NPUX_H2D], &out->staging[NPUX_D2H]};
 
+    struct npux_arena_stats waiting;
+
     memset(out, 0, sizeof(*out));
     out->counters = e->sched.counters;
     out->n_pending = e->sched.n_pending;
     for (size_t i = 0; i < sizeof(arenas) / sizeof(arenas[0]); i++)
         if (arenas[i] != NULL)
             npux_arena_stats(arenas[i], slots[i]);
+    if (e->afters->staging != NULL) { /* counted with the uploads' */
+        npux_arena_stats(e->afters->staging, &waiting);
+        out->staging[NPUX_H2D].held_nbytes += waiting.held_nbytes;
+        out->staging[NPUX_H2D].used_nbytes += waiting.used_nbytes;
+        out->staging[NPUX_H2D].n_blocks_out += waiting.n_blocks_out;
+    }
     if (e->sched.turn.spare != NULL) { /* nobody uses it */
         out->device.used_nbytes -= npux_open_pack_spare_nbytes(&e->sched.turn);
         out->staging[NPUX_H2D].used_nbytes -= npux_open_pack_spare_nbytes(&e->sched.turn);
@@ -302,6 +322,7 @@ static bool drain(struct npux_engine *e, uint64_t timeout_ns)
     stats_locked(e, &e->last_stats);
     e->torn_down = true;
     npux_sched_stop_locked(s);
+    npux_afters_stop_locked(e);
     pthread_mutex_unlock(&s->mu);
     if (!drained && e->runtime != NULL) {
         npux_arena_interrupt(e->staging_arena[NPUX_H2D]);
@@ -340,6 +361,7 @@ static uint64_t abandon_live(struct npux_engine *e)
         struct npux_request *request = e->sched.live;
         npux_sched_live_remove_locked(&e->sched, request);
         n += abandon_request_locked(request);
+        npux_followers_release_locked(e, request, NULL); /* streams that wait for it; ops are given up too */
         npux_ringer_flush(&ringer);
         npux_port_ref(request->port);
         ringer.port = request->port;
@@ -373,6 +395,7 @@ void npux_engine_close(struct npux_engine *e, uint64_t timeout_ns, struct npux_c
     for (unsigned i = 0; i < 2 * e->opts.n_lanes; i++)
         if (!npux_lane_join(&e->lanes[i], deadline_ns) || atomic_load(&e->lanes[i].stuck))
             report->n_stuck++;
+    report->n_stuck += npux_afters_join(e, deadline_ns);
     if (!drained) {
         fail_left_over(e);
         report->n_abandoned = abandon_live(e);
@@ -387,6 +410,8 @@ void npux_engine_free(struct npux_engine *e)
     if (e->leaked)
         return;
     npux_sched_destroy(&e->sched);
+    npux_afters_destroy(e);
+    npux_befores_destroy(e);
     free(e->lanes);
     free(e);
 }

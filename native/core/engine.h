@@ -30,6 +30,8 @@ struct npux_engine_opts {
     uint64_t spin_ns;   /* how long a lane that has run dry looks for work before it sleeps; 0: not at all */
 };
 
+struct npux_afters;
+struct npux_befores;
 struct npux_lane;
 
 struct npux_engine_stats {
@@ -51,6 +53,8 @@ struct npux_engine {
     struct npux_arena *staging_arena[NPUX_N_DIRECTIONS]; /* between pageable memory and the DMA */
     struct npux_arena *result_arena;                     /* ordinary memory for to_host results */
     struct npux_lane *lanes;
+    struct npux_afters *afters;   /* transfers that wait for work of others */
+    struct npux_befores *befores; /* work of others that waits for transfers */
     pthread_t *stagers;
     unsigned n_stagers; /* started and not joined */
     bool device_set;

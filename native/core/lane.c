@@ -20,7 +20,7 @@ static bool device_is_lost(int code)
 static bool stage_for_d2h(struct npux_lane *lane, struct npux_chunk *chunk, bool holding,
                           struct npux_err *err)
 {
-    struct npux_arena *arena = lane->engine->staging_arena[NPUX_D2H];
+    struct npux_arena *arena = lane->d2h_staging;
 
     err->status = 0;
     for (;;) {
@@ -291,7 +291,16 @@ static struct npux_chunk *issue_batch(struct npux_lane *lane, struct npux_chunk 
     return first;
 }
 
-static void run_batch(struct npux_lane *lane, struct npux_chunk *batch, const struct npux_batch *taken)
+void npux_lane_drain(struct npux_lane *lane)
+{
+    bool drained;
+
+    drain_stream(lane, &drained);
+    if (!drained)
+        give_up(lane, NULL);
+}
+
+void npux_lane_run(struct npux_lane *lane, struct npux_chunk *batch, const struct npux_batch *taken)
 {
     struct npux_sched *s = &lane->engine->sched;
     struct npux_ringer ringer = {0};
@@ -326,7 +335,7 @@ static void run_batch(struct npux_lane *lane, struct npux_chunk *batch, const st
     npux_ringer_flush(&ringer);
 }
 
-static int open_stream(struct npux_lane *lane)
+int npux_lane_open(struct npux_lane *lane)
 {
     const struct npux_acl *acl = lane->engine->acl;
     int code = acl->aclrtSetCurrentContext(lane->engine->context);
@@ -350,7 +359,7 @@ static void *lane_main(void *argument)
     struct npux_chunk *batch;
     struct npux_batch taken;
 
-    lane->open_status = open_stream(lane);
+    lane->open_status = npux_lane_open(lane);
     pthread_mutex_lock(&s->mu);
     atomic_store(&lane->ready, true);
     pthread_cond_broadcast(&s->drained_cv);
@@ -358,7 +367,7 @@ static void *lane_main(void *argument)
     if (lane->open_status != 0)
         return NULL;
     while (!atomic_load(&lane->stuck) && (batch = npux_sched_take_ready(s, lane->direction, &taken)) != NULL)
-        run_batch(lane, batch, &taken);
+        npux_lane_run(lane, batch, &taken);
     if (!atomic_load(&lane->stuck))
         lane->teardown_code = lane->engine->acl->aclrtDestroyStream(lane->stream);
     return NULL;
@@ -371,6 +380,7 @@ int npux_lane_start(struct npux_lane *lane, struct npux_engine *e, enum npux_dir
 
     lane->engine = e;
     lane->direction = direction;
+    lane->d2h_staging = e->staging_arena[NPUX_D2H];
     rc = pthread_create(&lane->thread, NULL, lane_main, lane);
     if (rc != 0)
         return npux_fail(err, -rc, "pthread_create", "cannot start a thread for a stream");

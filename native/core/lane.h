@@ -23,6 +23,7 @@ struct npux_lane {
     atomic_bool ready; /* stream made, or failed */
     int open_status;   /* before ready */
     struct npux_err open_err;
+    struct npux_arena *d2h_staging; /* of what it copies to pageable memory */
     aclrtStream stream;
     int32_t stream_id;       /* -1: this library cannot tell */
     int teardown_code;       /* of aclrtDestroyStream; read after join */
@@ -33,6 +34,12 @@ struct npux_lane {
 /* Starts the lane's thread and waits until its stream exists. */
 int npux_lane_start(struct npux_lane *lane, struct npux_engine *e, enum npux_direction direction,
                     struct npux_err *err);
+/* On the lane's thread: makes its stream. */
+int npux_lane_open(struct npux_lane *lane);
+/* On the lane's thread: issues a batch, waits for it and settles it; may leave the lane stuck. */
+void npux_lane_run(struct npux_lane *lane, struct npux_chunk *batch, const struct npux_batch *taken);
+/* On the lane's thread: waits until its stream is empty, or leaves the lane stuck. */
+void npux_lane_drain(struct npux_lane *lane);
 /* Waits for the thread, until deadline_ns unless that is 0. False: it is still inside an ACL call. */
 bool npux_lane_join(struct npux_lane *lane, uint64_t deadline_ns);
 

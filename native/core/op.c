@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/after.h"
+
 struct npux_request *npux_request_new(struct npux_port *port, uint32_t n_ops)
 {
     struct npux_request *request = calloc(1, sizeof(*request) + n_ops * sizeof(struct npux_op));
@@ -38,6 +40,8 @@ void npux_request_free(struct npux_request *request)
         npux_host_clear(&op->host);
         free(op->err);
     }
+    if (request->after != NULL)
+        npux_after_unref(request->after);
     npux_port_unref(request->port);
     free(request);
 }

@@ -78,6 +78,9 @@ struct npux_op {
     struct npux_chunk chunk0;
 };
 
+struct npux_after;
+struct npux_follow;
+
 struct npux_request {
     struct npux_request *next_live, *prev_live; /* sched->mu; see npux_sched */
     struct npux_port *port;
@@ -89,7 +92,10 @@ struct npux_request {
     uint8_t priority; /* set before submit; NORMAL from the start */
     bool abandoned;   /* DONE was sent although a copy may still run: never freed, see npux_engine_close */
     uint32_t n_ops;
-    void *user; /* the layer above: its handle */
+    void *user;                    /* the layer above: its handle */
+    const void *key;               /* set before submit, or NULL: how others name it, see after.h */
+    struct npux_after *after;      /* set before submit, or NULL: what it waits for; a reference */
+    struct npux_follow *followers; /* what is to happen when it is over (sched->mu) */
     struct npux_op ops[];
 };
 

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "core/engine.h"
+#include "core/after.h"
 #include "core/pack.h"
 
 static void stage_filled(struct npux_engine *e, struct npux_chunk *leader, struct npux_ringer *ringer)
@@ -151,7 +151,8 @@ static void find_place_locked(struct npux_engine *e, struct npux_op *op, struct 
     struct npux_turn *turn = &e->sched.turn;
     bool is_sure;
 
-    if (!op->starts_now || op->path == NPUX_NOTHING || !is_deferred_locked(&e->sched, op))
+    if (!op->starts_now || op->path == NPUX_NOTHING || op->request->after != NULL ||
+        !is_deferred_locked(&e->sched, op))
         return;
     if (npux_may_pack(op) && op->host.nbytes <= e->opts.inline_nbytes) {
         place->pack = npux_open_pack_reserve_locked(e, op, &place->spare);
@@ -199,6 +200,10 @@ static void start_one(struct npux_engine *e, struct npux_op *op, const struct pl
 {
     struct npux_chunk *chunk;
 
+    if (op->request->after != NULL) {
+        npux_engine_start_op(e, op, ringer);
+        return;
+    }
     if (place->opens_turn) { /* before the op can be done, so that its note comes before DONE */
         op->request->captured_note.what = NPUX_FLUSH;
         npux_port_push(op->request->port, &op->request->captured_note);
@@ -234,6 +239,10 @@ static void start_many(struct npux_engine *e, struct npux_request *request, stru
             continue;
         if (op->path == NPUX_NOTHING) {
             npux_engine_retire(e, op, ringer);
+            continue;
+        }
+        if (request->after != NULL) {
+            npux_engine_start_op(e, op, ringer);
             continue;
         }
         if (npux_packing_add(&packing, op))
@@ -276,8 +285,9 @@ static void choose_path_locked(struct npux_sched *s, struct npux_op *op, const s
     enum npux_direction d = (enum npux_direction)op->direction;
     bool alone = s->n_on_way[d] == 1;
 
-    if (op->request->n_ops != 1 || !op->starts_now || op->path != NPUX_STAGED || op->host.nd != NULL ||
-        place->pack != NULL || place->wants_spare || (d == NPUX_H2D && !op->request->awaits_end))
+    if (op->request->n_ops != 1 || op->request->after != NULL || !op->starts_now || op->path != NPUX_STAGED ||
+        op->host.nd != NULL || place->pack != NULL || place->wants_spare ||
+        (d == NPUX_H2D && !op->request->awaits_end))
         return;
     if (npux_plan_choose_sync(&s->plan, d, op->host.nbytes, alone))
         op->path = NPUX_SYNC;
@@ -293,6 +303,15 @@ static void count_in(struct npux_sched *s, int direction)
     s->n_on_way[direction]++;
 }
 
+/* Its ops start when the requests that it follows are over. */
+static void hold_back(struct npux_request *request)
+{
+    for (uint32_t i = 0; i < request->n_ops; i++) {
+        request->ops[i].n_blockers++;
+        request->ops[i].starts_now = false;
+    }
+}
+
 /* Enters the request into the books. */
 static int admit(struct npux_engine *e, struct npux_request *request, struct place *place,
                  struct npux_err *err)
@@ -306,12 +325,16 @@ static int admit(struct npux_engine *e, struct npux_request *request, struct pla
     rc = refuse_locked(e, err);
     if (rc == 0 && is_window_full(e, request, nbytes))
         rc = npux_fail(err, -EAGAIN, "submit", "the window is full");
+    if (rc == 0 && request->after != NULL)
+        rc = npux_after_admit_locked(e, request, err);
     if (rc == 0) {
         e->sched.pending_nbytes += nbytes;
         e->sched.n_pending += request->n_ops;
         npux_sched_live_add_locked(&e->sched, request);
         for (uint32_t i = 0; i < request->n_ops; i++)
             request->ops[i].starts_now = npux_order_admit_locked(&e->sched.order, &request->ops[i]);
+        if (request->after != NULL && request->after->n_follows_left != 0)
+            hold_back(request);
         for (uint32_t i = 0; i < request->n_ops; i++)
             count_in(&e->sched, request->ops[i].direction);
         find_place_locked(e, &request->ops[0], place);

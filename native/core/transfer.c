@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "core/engine.h"
+#include "core/after.h"
 
 void npux_ringer_flush(struct npux_ringer *ringer)
 {
@@ -133,6 +133,11 @@ static void finish_ops(struct npux_engine *e, struct npux_op *ops, struct npux_r
         while (*started_end != NULL)
             started_end = &(*started_end)->next;
         if (finish_request_locked(e, op->request)) {
+            if (op->request->followers != NULL) {
+                *started_end = npux_followers_release_locked(e, op->request, NULL);
+                while (*started_end != NULL)
+                    started_end = &(*started_end)->next;
+            }
             *told_end = op;
             told_end = &op->next;
         }
@@ -221,7 +226,7 @@ void npux_engine_plan(struct npux_engine *e, struct npux_op *op, struct npux_rin
     struct npux_chunk *first = NULL, **end = &first;
     struct npux_err err;
 
-    for (size_t offset = 0; offset < op->host.nbytes; offset += step) {
+    for (size_t offset = op->planned; offset < op->host.nbytes; offset += step) {
         size_t left = op->host.nbytes - offset;
         struct npux_chunk *chunk = npux_chunk_new(op, offset, left < step ? left : step);
         if (chunk == NULL) {
@@ -242,11 +247,14 @@ void npux_engine_plan(struct npux_engine *e, struct npux_op *op, struct npux_rin
 void npux_engine_start_op(struct npux_engine *e, struct npux_op *op, struct npux_ringer *ringer)
 {
     bool to_stager = op->direction == NPUX_H2D && (op->path == NPUX_STAGED || op->device == NULL);
-    bool refused;
+    bool refused, held;
 
+    if (op->request->after != NULL && (op->direction == NPUX_D2H || op->path == NPUX_DIRECT))
+        npux_engine_captured(op, ringer);
     pthread_mutex_lock(&e->sched.mu);
     refused = e->dead || e->sched.stop;
-    if (!refused && to_stager)
+    held = !refused && npux_after_hold_locked(e, op);
+    if (!refused && !held && to_stager)
         npux_sched_push_stager_locked(&e->sched, op);
     pthread_mutex_unlock(&e->sched.mu);
     if (refused) {
@@ -256,24 +264,32 @@ void npux_engine_start_op(struct npux_engine *e, struct npux_op *op, struct npux
         else
             npux_fail(&err, -ESHUTDOWN, "close", "the scheduler was closed before this transfer started");
         npux_engine_refuse_op(e, op, &err, ringer);
-    } else if (!to_stager) {
+    } else if (!held && !to_stager) {
         npux_engine_plan(e, op, ringer);
     }
 }
 
-void npux_engine_fail_queued(struct npux_engine *e, const struct npux_err *cause, struct npux_ringer *ringer)
+static void refuse_ops(struct npux_engine *e, struct npux_op *ops, const struct npux_err *cause,
+                       struct npux_ringer *ringer)
 {
-    struct npux_op *ops;
-    struct npux_chunk *chunks;
-
-    pthread_mutex_lock(&e->sched.mu);
-    npux_sched_purge_locked(&e->sched, &ops, &chunks);
-    pthread_mutex_unlock(&e->sched.mu);
     while (ops != NULL) {
         struct npux_op *op = ops;
         ops = op->next;
         npux_engine_refuse_op(e, op, cause, ringer);
     }
+}
+
+void npux_engine_fail_queued(struct npux_engine *e, const struct npux_err *cause, struct npux_ringer *ringer)
+{
+    struct npux_op *ops, *held;
+    struct npux_chunk *chunks;
+
+    pthread_mutex_lock(&e->sched.mu);
+    npux_sched_purge_locked(&e->sched, &ops, &chunks);
+    held = npux_afters_purge_locked(e);
+    pthread_mutex_unlock(&e->sched.mu);
+    refuse_ops(e, ops, cause, ringer);
+    refuse_ops(e, held, cause, ringer);
     while (chunks != NULL) {
         struct npux_chunk *chunk = chunks;
         chunks = chunk->next;

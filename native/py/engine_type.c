@@ -1,4 +1,5 @@
 /* engine_type.c - Engine: submit, memory, close. The hot path of the Python face ends here. */
+#include "core/before.h"
 #include "py/native.h"
 
 #include <errno.h>
@@ -205,6 +206,7 @@ static struct npux_request *request_new(PyObject *engine_object, PyObject *port_
     }
     Py_INCREF(handle);
     pr->handle = handle;
+    request->key = handle;
     Py_INCREF(engine_object);
     pr->engine = engine_object;
     pr->device = ((struct engine_object *)engine_object)->device;
@@ -246,9 +248,10 @@ static PyObject *engine_submit(PyObject *object, PyObject *const *args, Py_ssize
 
     if (e == NULL)
         return NULL;
-    if (n_args != 8) {
-        PyErr_SetString(PyExc_TypeError,
-                        "submit(port, handle, direction, array, block, offset, priority, awaits_end)");
+    if (n_args != 8 && n_args != 9) {
+        PyErr_SetString(
+            PyExc_TypeError,
+            "submit(port, handle, direction, array, block, offset, priority, awaits_end[, after])");
         return NULL;
     }
     direction = PyLong_AsLong(args[2]);
@@ -261,7 +264,8 @@ static PyObject *engine_submit(PyObject *object, PyObject *const *args, Py_ssize
         return NULL;
     request->awaits_end = args[7] == Py_True;
     if (fill_op(request->user, &request->ops[0], 0, direction == NPUX_D2H ? NPUX_D2H : NPUX_H2D, args[3],
-                args[4], offset) < 0) {
+                args[4], offset) < 0 ||
+        (n_args == 9 && npux_py_after_bind(args[8], object, request) < 0)) {
         request_discard(request);
         return NULL;
     }
@@ -290,16 +294,20 @@ static int item_parse(PyObject *item, PyObject **array, PyObject **block, Py_ssi
 static PyObject *engine_submit_many(PyObject *object, PyObject *args)
 {
     struct npux_engine *e = engine_get(object);
-    PyObject *port, *handle, *items;
+    PyObject *port, *handle, *items, *after = Py_None;
     struct npux_request *request;
     int direction, priority;
 
-    if (e == NULL ||
-        !PyArg_ParseTuple(args, "OOiO!i", &port, &handle, &direction, &PyList_Type, &items, &priority))
+    if (e == NULL || !PyArg_ParseTuple(args, "OOiO!i|O", &port, &handle, &direction, &PyList_Type, &items,
+                                       &priority, &after))
         return NULL;
     request = request_new(object, port, handle, (uint32_t)PyList_Size(items), priority);
     if (request == NULL)
         return NULL;
+    if (npux_py_after_bind(after, object, request) < 0) {
+        request_discard(request);
+        return NULL;
+    }
     for (uint32_t i = 0; i < request->n_ops; i++) {
         PyObject *array, *block;
         Py_ssize_t offset;
@@ -312,6 +320,38 @@ static PyObject *engine_submit_many(PyObject *object, PyObject *args)
         }
     }
     return request_submit(e, request);
+}
+
+static PyObject *engine_after(PyObject *object, PyObject *args)
+{
+    struct npux_engine *e = engine_get(object);
+
+    return e == NULL ? NULL : npux_py_after_new(object, e, args);
+}
+
+static PyObject *engine_order_before(PyObject *object, PyObject *args)
+{
+    struct npux_engine *e = engine_get(object);
+    PyObject *handle, *address;
+    struct npux_err err;
+    void *stream;
+    int rc;
+
+    if (e == NULL || !PyArg_ParseTuple(args, "OO", &handle, &address))
+        return NULL;
+    stream = PyLong_AsVoidPtr(address);
+    if (PyErr_Occurred())
+        return NULL;
+    Py_INCREF(object); /* a close in another thread must not free what we use */
+    Py_INCREF(handle); /* nor may another request get this address */
+    Py_BEGIN_ALLOW_THREADS rc = npux_engine_order_before(e, handle, stream, &err);
+    Py_END_ALLOW_THREADS Py_DECREF(handle);
+    Py_DECREF(object);
+    if (rc == -ENOTSUP)
+        Py_RETURN_FALSE;
+    if (rc != 0)
+        return npux_py_raise(&err);
+    Py_RETURN_TRUE;
 }
 
 /* A host block of nbytes from get, called without the GIL. */
@@ -460,6 +500,11 @@ static PyMethodDef methods[] = {
     {"submit_many", engine_submit_many, METH_VARARGS,
      "submit_many(port, handle, direction, [array or (array, block, offset), ...], priority) -> bool\n\n"
      "Several transfers as one request with one completion."},
+    {"after", engine_after, METH_VARARGS,
+     "after(streams, events, handles) -> Wait\n\nWhat a request is to wait for, for one submit."},
+    {"order_before", engine_order_before, METH_VARARGS,
+     "order_before(handle, stream) -> bool\n\nThe stream waits for that request. False: this library "
+     "cannot."},
     {"wait_room", engine_wait_room, METH_O,
      "wait_room(timeout_s)\n\nSleeps until there are fewer transfers than now, or close begins."},
     {"pinned", engine_pinned, METH_O, "pinned(nbytes) -> Block\n\nPage-locked host memory."},

@@ -95,7 +95,8 @@ PyMODINIT_FUNC PyInit__native(void)
 
     if (module == NULL)
         return NULL;
-    if (npux_py_add_engine(module) < 0 || npux_py_add_port(module) < 0 || npux_py_add_block(module) < 0) {
+    if (npux_py_add_engine(module) < 0 || npux_py_add_port(module) < 0 || npux_py_add_block(module) < 0 ||
+        npux_py_add_after(module) < 0) {
         Py_DECREF(module);
         return NULL;
     }

@@ -25,10 +25,12 @@ struct npux_py_request {
 extern PyTypeObject *npux_py_engine_type;
 extern PyTypeObject *npux_py_port_type;
 extern PyTypeObject *npux_py_block_type;
+extern PyTypeObject *npux_py_after_type;
 
 int npux_py_add_engine(PyObject *module);
 int npux_py_add_port(PyObject *module);
 int npux_py_add_block(PyObject *module);
+int npux_py_add_after(PyObject *module);
 
 /* How many forks lie between this process and the one that loaded the module. */
 int npux_py_forks(void);
@@ -47,6 +49,11 @@ PyObject *npux_py_block_new(struct npux_block *block);
 struct npux_block *npux_py_block_get(PyObject *object);
 /* The port of a Port object, borrowed. */
 struct npux_port *npux_py_port_get(PyObject *object);
+
+/* What Engine.after does: (streams, events, handles), lists of addresses and of the handles of requests. */
+PyObject *npux_py_after_new(PyObject *engine_object, struct npux_engine *e, PyObject *args);
+/* Gives the request a reference to what a Wait object stands for, unless that is None. 0 or -1. */
+int npux_py_after_bind(PyObject *object, PyObject *engine_object, struct npux_request *request);
 
 /* npux_engine_flush of an Engine object. */
 void npux_py_engine_flush(PyObject *object);

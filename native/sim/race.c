@@ -21,6 +21,8 @@ struct access {
     uint64_t seq;
     uint32_t tid;
     bool writes;
+    bool
+        after_unknown; /* behind a wait whose record was not submitted yet: what comes later may come first */
     struct sim_site site; /* of the submission */
 };
 
@@ -352,8 +354,8 @@ static unsigned compare(struct touched *t, const struct access *new, bool *repor
             continue;
         if (old->seq >= atomic_load_explicit(&old->s->done, memory_order_relaxed))
             found |= old->writes ? UNFINISHED_WRITE : UNFINISHED_READ;
-        if ((old->writes || new->writes) && old->s != new->s && !guard->unknown && !*reported &&
-            after(guard->after, old->s) <= old->seq) {
+        if ((old->writes || new->writes) && old->s != new->s && !guard->unknown && !old->after_unknown &&
+            !*reported && after(guard->after, old->s) <= old->seq) {
             *reported = true;
             report(old, new);
         }
@@ -373,7 +375,8 @@ static unsigned touch(struct sim_block *block, uint32_t gen, const struct access
     found = compare(t, new, reported);
     if (t->n == t->capacity)
         t->at = grow(t->at, &t->capacity, sizeof(*t->at));
-    t->at[t->n++] = *new;
+    t->at[t->n] = *new;
+    t->at[t->n++].after_unknown = guard_of(new->s)->unknown;
     return found;
 }
 
@@ -433,7 +436,8 @@ void sim_guard_immediate(struct sim_ref ref, const void *ptr, size_t nbytes, boo
     t = find(ref.block, ref.gen);
     for (uint32_t i = 0; i < t->n && !found; i++) {
         old = t->at[i];
-        found = old.seq >= observed(old.s) && (old.writes || writes) && overlaps(&old, &new);
+        found = old.seq >= observed(old.s) && (old.writes || writes) && !old.after_unknown &&
+                overlaps(&old, &new);
     }
     pthread_mutex_unlock(&mu);
     if (found)

@@ -91,6 +91,27 @@ static void check_order(int mode)
     move_bytes(1);
 }
 
+/* What stands behind a wait is submitted first and runs last. Without the wait it is a race. */
+static void check_submitted_early(int waits, int mode)
+{
+    move_bytes(0);
+    OK(aclsim_set_mode(mode, 3));
+    open_all("a2-ep-9.1");
+    OK(aclsim_set_guards(1));
+    OK(aclrtCreateNotify(&notify, ACL_NOTIFY_DEFAULT));
+    if (waits)
+        OK(aclrtWaitAndResetNotify(notify, other, 0));
+    OK(aclrtMemcpyAsync(pin + N, N, dev, N, ACL_MEMCPY_DEFAULT, other));
+    OK(aclrtMemcpyAsync(dev, N, pin, N, ACL_MEMCPY_DEFAULT, s));
+    OK(aclrtSynchronizeStream(s)); /* the host knows, and lets the other stream go on */
+    OK(aclrtRecordNotify(notify, s));
+    OK(aclrtSynchronizeDevice());
+    CHECK_EQ(aclsim_finding_count("unordered") > 0, !waits);
+    OK(aclsim_set_guards(0));
+    close_all();
+    move_bytes(1);
+}
+
 static void bad_callback(void *unused)
 {
     void *ptr = NULL;
@@ -200,6 +221,11 @@ int main(void)
     check_order(ACLSIM_THREADS); /* without aclInit, which would fix the profile */
     check_order(ACLSIM_VIRTUAL);
     check_order(ACLSIM_ADVERSARIAL);
+    for (int waits = 0; waits < 2; waits++) {
+        check_submitted_early(waits, ACLSIM_THREADS);
+        check_submitted_early(waits, ACLSIM_VIRTUAL);
+        check_submitted_early(waits, ACLSIM_ADVERSARIAL);
+    }
     OK(aclsim_set_mode(ACLSIM_THREADS, 0));
     check_callbacks();
     check_stale();
