@@ -11,7 +11,7 @@ import io
 import re
 from typing import TYPE_CHECKING
 
-from npu_xfer.explain._records import DULL_STARTS, Shapes, interesting, parse, quick_header
+from npu_xfer.explain._records import DULL, DULL_STARTS, PLAIN, TELLING, Shapes, parse, quick_header, worth_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -159,6 +159,7 @@ def groups_of(lines: Iterable[bytes]) -> Iterator[Group]:
             armed -= armed > 0
             continue
         shape = -1
+        worth = TELLING
         header = quick_header(raw)
         if header is not None:
             shape = shapes.of(raw[header.end() :])
@@ -167,16 +168,18 @@ def groups_of(lines: Iterable[bytes]) -> Iterator[Group]:
             if group is not None and group.count_like(shape, header[2].decode(), (number, raw), record=True):
                 key, armed = quick, _ARMED_LINES
                 continue
-        elif not interesting(raw, armed > 0):
-            armed -= armed > 0
-            continue
+        else:
+            worth = worth_of(raw)
+            if worth == DULL or (worth == PLAIN and armed == 0):
+                armed -= armed > 0
+                continue
         line = parse(number, raw)
         if shape < 0:
             shape = shapes.of(line.text.encode())
         if line.record:
             key, armed = _key_of(line, key, open_groups), _ARMED_LINES
         else:
-            armed = _ARMED_LINES if interesting(raw, armed=False) else armed - 1
+            armed = _ARMED_LINES if worth == TELLING else armed - 1
             if line.pid is not None and line.pid != key[0]:
                 unnamed = open_groups.pop((None, None), None)
                 key = (line.pid, None)

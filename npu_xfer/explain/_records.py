@@ -11,7 +11,18 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["DULL_STARTS", "Line", "Shapes", "interesting", "parse", "quick_header", "split_lines"]
+__all__ = [
+    "DULL",
+    "DULL_STARTS",
+    "PLAIN",
+    "TELLING",
+    "Line",
+    "Shapes",
+    "parse",
+    "quick_header",
+    "split_lines",
+    "worth_of",
+]
 
 _BLOCK_NBYTES = 1 << 20
 _LONGEST = 1 << 14  # of a line; the rest counts as lines of their own
@@ -35,6 +46,9 @@ _QUICK = re.compile(
     rb"\[ERROR\] ?[A-Z]\w* ?\((\d+),[^)]*\) ?:(\d{4}-\d\d-\d\d-[\d:.]+) ?\[[^\]]*\] ?"
     rb"(?:\(?tid:)?(\d+)(?![\d\r]|$)"
 )
+DULL, PLAIN, TELLING = range(3)
+"""What a line is worth: never looked at; looked at near a telling line only; telling."""
+
 DULL_STARTS = (b"[INFO]", b"[DEBUG]", b"[EVENT]", b"[TRACE]", b"[WARNING]")
 _DULL = re.compile(rb"\[(?:INFO|DEBUG|EVENT|TRACE|WARNING)\]")
 _SPARK_CODE = re.compile(rb"E[EHIL]\d{4}")
@@ -75,12 +89,10 @@ def split_lines(stream: BinaryIO) -> Iterator[bytes]:
         yield rest
 
 
-def interesting(line: bytes, armed: bool) -> bool:
-    """Whether a line is worth parsing: the many lines of lower levels are not, except memory statements."""
+def worth_of(line: bytes) -> int:
+    """What a line is worth, without taking it apart: DULL, PLAIN or TELLING."""
     if line.startswith(DULL_STARTS) or (b"[" in line and _DULL.search(line, 0, 200)):
-        return b"mem stats" in line or b"mem_stats" in line
-    if armed:
-        return True
+        return TELLING if b"mem stats" in line or b"mem_stats" in line else DULL
     low = line.lower()
     # Written out, because this runs for every line of a text that is no log at all.
     if (
@@ -89,15 +101,15 @@ def interesting(line: bytes, armed: bool) -> bool:
         or b"sdma" in low or b"mem stats" in low
         or (b"time" in low and (b"timeout" in low or b"time out" in low or b"time-out" in low))
     ):  # fmt: skip
-        return True
-    return _SPARK_CODE.search(line) is not None or (
-        (b"00" in line or b"07" in line) and _SPARK_NUMBER.search(line) is not None
-    )
+        return TELLING
+    if _SPARK_CODE.search(line) or ((b"00" in line or b"07" in line) and _SPARK_NUMBER.search(line)):
+        return TELLING
+    return PLAIN
 
 
 def quick_header(line: bytes) -> re.Match[bytes] | None:
     """An undamaged header of an ERROR record at the line's beginning: its process, time and thread."""
-    return _QUICK.match(line)
+    return _QUICK.match(line) if line.startswith(b"[ERROR]") else None
 
 
 class Shapes:
@@ -140,7 +152,9 @@ def _pid_in(text: str, default: int | None) -> int | None:
 
 def parse(number: int, raw: bytes) -> Line:
     """Takes one line apart."""
-    shown = _COLOUR.sub("", raw[:_LONGEST].decode("utf-8", "replace")).rstrip("\r\n")
+    shown = raw[:_LONGEST].decode("utf-8", "replace").rstrip("\r\n")
+    if "\x1b" in shown:
+        shown = _COLOUR.sub("", shown)
     text = shown
     pid = None
     while match := _PREFIX.match(text):
