@@ -48,6 +48,8 @@ def test_a_fault_is_explained_as_itself(folder: Path, name: str) -> None:
     for one in found:
         assert any(code.isdigit() and int(code) in CODES for code in one.codes)
         assert one.role == "cause"
+        assert one.count == 1
+        assert one.facts.get("device", "0") == "0"
 
 
 @pytest.mark.sim_control
