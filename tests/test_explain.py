@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+from npu_xfer._cann import codes
 from npu_xfer._cann.codes import CODES
 from npu_xfer.cli._app import app
 from npu_xfer.explain import _groups, _incidents, _records, explain_bytes, explain_stream, rules
@@ -47,6 +48,31 @@ def test_a_rule_explains_its_examples(rule: Rule) -> None:
     for example in rule.examples:
         assert rule.name in classes(example)
     assert set(rule.codes) <= set(CODES)
+
+
+def test_rules_name_rules_that_exist_and_speak_both_languages() -> None:
+    names = {rule.name for rule in rules()}
+    for rule in rules():
+        assert (rule.hides | rule.consequences | rule.secondary_to) <= names
+        assert rule.consequences <= rule.hides
+        assert rule.source
+        for lang in ("en", "zh"):
+            summary, causes, remedies = rule.texts(lang)
+            assert all(
+                bool(re.search("[\u4e00-\u9fff]", text)) == (lang == "zh") for text in (summary, *causes)
+            )
+            assert remedies
+        assert len(rule.causes) == len(rule.causes_zh)
+        assert len(rule.remedies) == len(rule.remedies_zh)
+
+
+def test_every_code_that_is_not_about_models_has_a_rule() -> None:
+    covered = {code for rule in rules() for code in rule.codes}
+    wanted = {
+        row["code"] for row in codes._TABLE["codes"] if row["group"] not in {"model", "profiling", "ok"}
+    }
+    # A storage limit that no public text explains.
+    assert wanted - covered == {300000}
 
 
 @pytest.mark.parametrize(("text", "numbering"), [(OLD, "1 to 5"), (NEW, "0 to 4")])
