@@ -13,10 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+from npu_xfer import _settings
 from npu_xfer._cann import codes
 from npu_xfer._cann.codes import CODES
 from npu_xfer.cli._app import app
 from npu_xfer.explain import _groups, _incidents, _records, explain_bytes, explain_stream, rules
+from npu_xfer.explain._texts import say
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -227,3 +229,22 @@ def test_the_command(tmp_path: Path) -> None:
     empty.touch()
     assert CliRunner().invoke(app, ["explain", str(empty)]).exit_code == 0
     assert CliRunner().invoke(app, ["explain", str(tmp_path / "none")]).exit_code == 2
+
+
+def test_the_command_in_chinese(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = tmp_path / "plog-7_1.log"
+    log.write_text(OLD)
+    monkeypatch.setenv("NPU_XFER_LANG", "zh")
+    _settings.settings.cache_clear()
+    try:
+        shown = CliRunner().invoke(app, ["explain", str(log)]).stdout
+        (found,) = json.loads(CliRunner().invoke(app, ["explain", "--json", str(log)]).stdout)
+    finally:
+        monkeypatch.undo()
+        _settings.settings.cache_clear()
+    rule = next(rule for rule in rules() if rule.name == "kind-location-mismatch")
+    assert found["class"] == rule.name
+    assert (found["summary"], found["remedies"]) == (rule.summary_zh, list(rule.remedies_zh))
+    assert say("zh", "source") in found["found"]
+    assert say("zh", "proof") in shown
+    assert "Lines that prove it" not in shown
