@@ -13,8 +13,8 @@ PAGE = Path(__file__).resolve().parent.parent / "docs" / "errors.md"
 _HEAD = """# Errors of CANN
 
 Made from the table that exceptions and `npu-xfer explain` use (`npu_xfer/_cann/codes.json`) by
-`python tests/error_docs.py`; a test compares. Numbers and names are those of CANN's headers up to 9.2; meanings,
-causes and remedies are ours. The Chinese texts of the same table appear with `NPU_XFER_LANG=zh`.
+`python tests/error_docs.py`; a test compares. Numbers and names are those of CANN's headers up to 9.2;
+meanings, causes and remedies are ours. The Chinese texts of the same table appear with `NPU_XFER_LANG=zh`.
 
 *again*: the same call may succeed later as it is. *sticky*: later work on the device fails too until it is
 repaired, reset or reopened. *lost*: the device does not answer; reset it or restart the process.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 
 from fault_programs import PROGRAMS
@@ -42,8 +41,11 @@ def page(text: str) -> str:
     """The page with its tables made anew."""
     for name, lines in (("fields", _fields()), ("faults", _faults())):
         made = "\n".join([f"<!-- {name} -->", *lines, "<!-- end -->"])
-        text, n = re.subn(f"<!-- {name} -->.*?<!-- end -->", lambda _, made=made: made, text, flags=re.DOTALL)
-        assert n == 1, name
+        before, begin, rest = text.partition(f"<!-- {name} -->")
+        _, end, after = rest.partition("<!-- end -->")
+        assert begin, name
+        assert end, name
+        text = before + made + after
     return text
 
 

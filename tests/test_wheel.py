@@ -12,10 +12,11 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 
+# Without what is compiled, which does not matter here.
 BUILD = """
 import sys
 from scikit_build_core.build import build_wheel
-build_wheel(sys.argv[1], {"wheel.cmake": "false", "wheel.py-api": ""})  # what is compiled does not matter here
+build_wheel(sys.argv[1], {"wheel.cmake": "false", "wheel.py-api": ""})
 """
 
 

@@ -28,7 +28,8 @@ _NEW = re.compile(
 _KIND = re.compile(r"memcpyfailed,kind=(\d)|cnt=\d+,kind=(\d)", re.IGNORECASE)
 _FIELDS = {
     "nbytes": r"(?<![a-z_])(?:cnt|length|size)=(\d+)(?!x)",
-    "device": r"(?<!_)device_?(?:id)?[=\[(](?:chipid:)?(\d+)|opendevice(\d+)|setdevice(\d+)failed|device:(\d+)",
+    "device": r"(?<!_)device_?(?:id)?[=\[(](?:chipid:)?(\d+)|opendevice(\d+)|setdevice(\d+)failed"
+    r"|device:(\d+)",
     "stream": r"stream_?id=(\d+)",
     "task": r"task_id=(\d+)",
     "event": r"event_?id=(\d+)",
