@@ -4,6 +4,7 @@ that is no CANN log."""
 from __future__ import annotations
 
 import re
+import string
 
 import pytest
 from explain_samples import LOGS, SAMPLES
@@ -109,8 +110,13 @@ E0101 00:00:00.000000 507899 server.cc:500] stream_id=5 failed, code=500000
 """
 
 
+# Without letters: a word of CANN's beside such a number would rightly count.
+noises = st.binary(max_size=300).map(lambda data: data.translate(None, string.ascii_letters.encode()))
+
+
 @settings(deadline=None)
-@given(text=st.sampled_from([PYTHON, CUDA, OTHER, ""]), noise=st.binary(max_size=300), first=st.booleans())
+@given(text=st.sampled_from([PYTHON, CUDA, OTHER, ""]), noise=noises, first=st.booleans())
+@example(text=PYTHON, noise=b"NPU, oracle, descending order", first=True)
 @example(text=PYTHON, noise=b"", first=True)
 @example(text=CUDA, noise=b"", first=True)
 @example(text=OTHER, noise=b"", first=True)

@@ -29,8 +29,13 @@ _MOST_INCIDENTS = 2000
 _MOST_EVIDENCE = 5
 _MOST_PLANS = 5000
 _MOST_PLAN_LINES = 400
-# Words without which a number is no aclError, in lower case.
-_CANN = re.compile(r"acl|ascend|npu|runtime\(|runtimeresult|inn\w{0,9}code|e[ehil]\d{4}")
+# Words near a number without which it is no aclError, in lower case and without blanks.
+_CANN = re.compile(
+    r"acl(?:rt|mdl|op|nn|set|reset|init|fin|error)|ascend(?:cl|log|\])|torch_npu|c10_npu"
+    r"|npu(?:function|error|warning|stream)|runtime\(|runtimeresult|inn\w{0,9}code"
+    r"|(?<![a-z0-9])e[ehil]\d{4}(?!\d)"
+)
+_NEAR = 400  # characters
 _LOWER = {upper: upper + 32 for upper in range(ord("A"), ord("Z") + 1)}
 
 
@@ -99,20 +104,28 @@ def _lower(text: str) -> str:
     return low if len(low) == len(text) else text.translate(_LOWER)
 
 
+def _is_cann(low: str, code: int) -> bool:
+    """Whether a number stands where CANN speaks, at one of its places."""
+    word = str(code)
+    at = low.find(word)
+    while at >= 0:
+        if _CANN.search(low, max(at - _NEAR, 0), at + _NEAR) is not None:
+            return True
+        at = low.find(word, at + len(word))
+    return False
+
+
 def _hits(low: str, numbers: list[int]) -> list[_Hit]:
     """Rules that speak of this text, without those that another one of them explains."""
     found = []
-    is_cann: bool | None = None
     for rule in rules():
         offsets = [start for phrase in rule.match if (start := phrase.first(low)) >= 0]
         if offsets:
             found.append(_Hit(rule, min(offsets), by_code=False))
             continue
-        codes = [code for code in rule.codes if code in numbers]
+        codes = [code for code in rule.codes if code in numbers and _is_cann(low, code)]
         if codes:
-            is_cann = _CANN.search(low) is not None if is_cann is None else is_cann
-            if is_cann:
-                found.append(_Hit(rule, low.find(str(codes[0])), by_code=True))
+            found.append(_Hit(rule, low.find(str(codes[0])), by_code=True))
     for hit in found:
         hit.hidden = [other for other in found if other.rule.name in hit.rule.consequences]
     hidden = frozenset().union(*(hit.rule.hides for hit in found if not hit.by_code or hit.rule.rank >= 50))
