@@ -19,11 +19,13 @@ if TYPE_CHECKING:
 __all__ = [
     "GIB",
     "KIB",
+    "LANGUAGES",
     "MIB",
     "PAGEABLE_PATHS",
     "Settings",
     "default_stagers",
     "format_nbytes",
+    "language",
     "parse_nbytes",
     "settings",
     "whole_number",
@@ -37,6 +39,11 @@ GIB = 1 << 30
 
 PAGEABLE_PATHS = ("auto", "staged", "sync")
 """Ways for ordinary memory; the index is the number that the native engine uses."""
+
+LANGUAGES = ("en", "zh")
+"""Languages in which errors are explained."""
+
+_LOCALES = ("LC_ALL", "LC_MESSAGES", "LANG")  # in the order in which the C library looks
 
 _UNITS = {
     "": 1,
@@ -139,6 +146,18 @@ def _parse_tuning(text: str) -> str:
     return word.lower() if word.lower() in {"auto", "off"} else os.path.expanduser(word)
 
 
+def _parse_language(text: str) -> str:
+    word = text.strip().lower()
+    if word not in LANGUAGES:
+        raise ValueError(f"accepted: {', '.join(LANGUAGES)}")
+    return word
+
+
+def _language(environ: Mapping[str, str]) -> str:
+    locale = next((text for name in _LOCALES if (text := environ.get(name, "").strip())), "")
+    return _read(environ, "NPU_XFER_LANG", _parse_language, "zh" if locale[:2].lower() == "zh" else "en")
+
+
 def _read(environ: Mapping[str, str], variable: str, parse: Callable[[str], _T], default: _T) -> _T:
     text = environ.get(variable, "")
     if not text.strip():
@@ -192,6 +211,10 @@ class Settings:
     tuning: str = "auto"
     """NPU_XFER_TUNING: "auto" (what `npu-xfer tune` wrote for this machine), "off", or a file."""
 
+    language: str = "en"
+    """NPU_XFER_LANG: "en" or "zh", the language of what errors mean and what to do; the default is Chinese
+    where the locale (LC_ALL, LC_MESSAGES, LANG) is."""
+
     given: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
     """Names of the fields that the environment or an argument set; a tuning profile leaves these alone."""
 
@@ -220,6 +243,7 @@ class Settings:
         given = {name for variable, name in _VARIABLES.items() if environ.get(variable, "").strip()}
         return cls(
             tuning=_read(environ, "NPU_XFER_TUNING", _parse_tuning, default.tuning),
+            language=_language(environ),
             given=frozenset(given),
             library=_read(environ, "NPU_XFER_LIBRARY", _parse_library, default.library),
             staging_bytes=staging_bytes,
@@ -337,3 +361,11 @@ def settings() -> Settings:
     the next call read again, for tests.
     """
     return Settings.from_environ(os.environ)
+
+
+def language() -> str:
+    """The language of explanations, "en" or "zh"; English where the environment has a bad value somewhere."""
+    try:
+        return settings().language
+    except ValueError:
+        return "en"

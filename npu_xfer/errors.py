@@ -52,12 +52,21 @@ def _first_line(text: str | None) -> str:
     return lines[0].strip() if lines else ""
 
 
-def _sentence(text: str) -> str:
-    return text if text.endswith((".", "!", "?")) else text + "."
+def _is_chinese(text: str) -> bool:
+    return any("\u4e00" <= letter <= "\u9fff" for letter in text)
+
+
+def _sentence(text: str, stop: str = ".") -> str:
+    return text if text.endswith((".", "!", "?", "\u3002")) else text + stop
 
 
 def _with_remedy(text: str, remedy: str | None) -> str:
-    return f"{_sentence(text)} Do: {_sentence(remedy)}" if remedy else text
+    if not remedy:
+        return text
+    if _is_chinese(remedy):
+        stop = "\u3002"  # the ideographic full stop; the words before the remedy are "what to do:"
+        return f"{_sentence(text, stop)}\u5904\u7406\uff1a{_sentence(remedy, stop)}"
+    return f"{_sentence(text)} Do: {_sentence(remedy)}"
 
 
 def _failed_call(call: str, code: int, name: str, meaning: str | None) -> str:

@@ -12,6 +12,7 @@ import pytest
 os.environ.setdefault("NPU_XFER_LIBRARY", "sim")
 os.environ.setdefault("NPU_XFER_PATH", "staged")  # a fault of a copy hits asynchronous ones only
 os.environ.setdefault("NPU_XFER_TUNING", "off")  # no profile of the user who runs the tests
+os.environ.setdefault("NPU_XFER_LANG", "en")  # tests read texts
 
 from npu_xfer import sim
 

@@ -155,3 +155,24 @@ def test_format_stays_close_to_the_number(nbytes: int) -> None:
     value, unit = format_nbytes(nbytes).split()
     shown = float(value) * {"B": 1, "KiB": KIB, "MiB": MIB, "GiB": GIB, "TiB": 1 << 40}[unit]
     assert abs(shown - nbytes) <= max(0.05 * shown, 0)
+
+
+@pytest.mark.parametrize(
+    ("environ", "lang"),
+    [
+        ({}, "en"),
+        ({"LANG": "zh_CN.UTF-8"}, "zh"),
+        ({"LANG": "de_DE.UTF-8"}, "en"),
+        ({"LANG": "zh_CN.UTF-8", "LC_ALL": "C"}, "en"),
+        ({"LANG": "C", "LC_MESSAGES": "zh_TW"}, "zh"),
+        ({"LANG": "zh_CN.UTF-8", "NPU_XFER_LANG": "EN"}, "en"),
+        ({"NPU_XFER_LANG": " zh "}, "zh"),
+    ],
+)
+def test_language_of_explanations(environ: dict[str, str], lang: str) -> None:
+    assert Settings.from_environ(environ).language == lang
+
+
+def test_a_language_that_is_not_offered() -> None:
+    with pytest.raises(ValueError, match=r"NPU_XFER_LANG='fr' is not valid: accepted: en, zh"):
+        Settings.from_environ({"NPU_XFER_LANG": "fr"})

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 import numpy as np
+from rich.cells import cell_len
 from rich.console import Console
 from rich.measure import Measurement
 from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
@@ -86,11 +87,11 @@ class Screen:
     def facts(self, rows: Sequence[tuple[str, str]], *, whole: Container[str] = ()) -> None:
         """Prints a name and a text in each row; the texts begin in one column. Those of the names in `whole`
         stay in one line, so that a path with blanks can be copied too."""
-        widest = max(len(name) for name, _ in rows)
+        widest = max(cell_len(name) for name, _ in rows)  # a Chinese character fills two columns
         for name, text in rows:
             indent = " " * (widest + 2)
             lines = [indent + text] if name in whole else self._wrapped(text, indent) or [indent]
-            lines[0] = f"{name:{widest}}  {lines[0][len(indent) :]}"
+            lines[0] = f"{name}{indent[cell_len(name) :]}{lines[0][len(indent) :]}"
             first = Text(lines[0])
             first.stylize("bold", 0, len(name))
             for line in (first, *lines[1:]):

@@ -10,9 +10,10 @@ from typing import Annotated
 
 import typer
 
+from npu_xfer._settings import language
 from npu_xfer.cli._common import Screen
-from npu_xfer.explain import Incident, explain_paths
-from npu_xfer.explain._groups import explain_stream
+from npu_xfer.explain import Incident, explain_paths, explain_stream
+from npu_xfer.explain._texts import say
 
 __all__ = ["explain"]
 
@@ -23,31 +24,39 @@ def _default_paths() -> list[Path]:
     return [Path(named)] if named else [Path.home() / "ascend" / "log"]
 
 
-def _draw(screen: Screen, incident: Incident) -> None:
-    seen = f", seen {incident.count} times" if incident.count > 1 else ""
-    screen.say(f"{incident.cls} ({incident.role}{seen})", style="bold")
+def _draw(screen: Screen, incident: Incident, lang: str) -> None:
+    def word(key: str, **values: object) -> str:
+        return say(lang, key, **values)
+
+    seen = word("seen", count=incident.count) if incident.count > 1 else ""
+    screen.say(word("title", cls=incident.cls, role=word(incident.role), seen=seen), style="bold")
     screen.say(incident.summary)
     facts = ", ".join(f"{name} {value}" for name, value in incident.facts.items())
-    unknown = "not in the log"
+    unknown = word("unknown fact")
     screen.facts(
         [
-            ("call", incident.api or unknown),
-            ("direction", incident.direction or unknown),
-            ("found", incident.found or facts or unknown),
-            ("numbers", facts or unknown),
-            ("codes", ", ".join(incident.codes + incident.inner_codes) or unknown),
-            ("process", unknown if incident.pid is None else str(incident.pid)),
-            ("thread", unknown if incident.tid is None else str(incident.tid)),
-            ("time", incident.first_seen or unknown),
+            (word("call"), incident.api or unknown),
+            (word("direction label"), incident.direction or unknown),
+            (word("found"), incident.found or facts or unknown),
+            (word("numbers"), facts or unknown),
+            (word("codes"), ", ".join(incident.codes + incident.inner_codes) or unknown),
+            (word("process"), unknown if incident.pid is None else str(incident.pid)),
+            (word("thread"), unknown if incident.tid is None else str(incident.tid)),
+            (word("time"), incident.first_seen or unknown),
         ]
     )
-    for title, texts in (("Why", incident.causes), ("Do", incident.remedies)):
-        screen.say(f"{title}:")
-        for text in texts:
-            screen.item(text)
-    screen.say("Lines that prove it:")
-    for line in incident.evidence:
-        screen.item(f"{line['line']}: {line['text']}")
+    evidence = [f"{line['line']}: {line['text']}" for line in incident.evidence]
+    for title, texts in (
+        ("why", incident.causes),
+        ("do", incident.remedies),
+        ("also", incident.notes),
+        ("follows from", incident.consequences),
+        ("proof", evidence),
+    ):
+        if texts:
+            screen.say(word("colon", title=word(title)))
+            for text in texts:
+                screen.item(text)
     screen.out.print()
 
 
@@ -64,24 +73,29 @@ def explain(
     Ends with status 0 when nothing was found, 1 when something was, 2 when a PATH cannot be read.
     """
     screen = Screen()
+    lang = language()
     incidents: list[tuple[str, Incident]] = []
     unreadable = False
     for path in paths or _default_paths():
         if str(path) == "-":
-            incidents += [("-", one) for one in explain_stream(sys.stdin.buffer)]
+            incidents += [("-", one) for one in explain_stream(sys.stdin.buffer, lang)]
             continue
-        for file, result in explain_paths([path]):
+        for file, result in explain_paths([path], lang):
             if isinstance(result, OSError):
                 unreadable = True
-                screen.complain(f"{file} cannot be read: {result.strerror or result}")
+                screen.complain(say(lang, "unreadable", file=file, why=result.strerror or result))
             else:
                 incidents += [(str(file), one) for one in result]
     if as_json:
-        typer.echo(json.dumps([one.as_dict() | {"file": file} for file, one in incidents], indent=2))
+        typer.echo(
+            json.dumps(
+                [one.as_dict() | {"file": file} for file, one in incidents], indent=2, ensure_ascii=False
+            )
+        )
     else:
         for _, one in incidents:
-            _draw(screen, one)
+            _draw(screen, one, lang)
         if not incidents and not unreadable:
-            screen.say("Nothing found.")
+            screen.say(say(lang, "nothing"))
     if unreadable or incidents:
         raise typer.Exit(2 if unreadable else 1)

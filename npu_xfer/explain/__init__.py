@@ -7,7 +7,13 @@ The knowledge is in rules/*.json, one file for each class of failure; see docs/e
 
 from __future__ import annotations
 
-from npu_xfer.explain._groups import Incident, explain_bytes, explain_lines, explain_paths
+from npu_xfer.explain._incidents import (
+    Incident,
+    explain_bytes,
+    explain_lines,
+    explain_paths,
+    explain_stream,
+)
 from npu_xfer.explain._rules import Rule, rules
 
-__all__ = ["Incident", "Rule", "explain_bytes", "explain_lines", "explain_paths", "rules"]
+__all__ = ["Incident", "Rule", "explain_bytes", "explain_lines", "explain_paths", "explain_stream", "rules"]

@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import re
 
+from npu_xfer.explain._texts import say
+
 __all__ = ["apis_in", "codes_in", "direction_of", "facts_in", "inner_codes", "locations"]
 
-_NUMBER = re.compile(r"([A-Za-z_]{0,16})(?:[=:\[]|is|returned)\[?([1235]\d{5})(?!\d|\.\d)", re.IGNORECASE)
+_NUMBER = re.compile(r"[1235]\d{5}(?!\d|\.\d)")
+_BEFORE = re.compile(r"([A-Za-z_]{0,16})(?:[=:\[]|is|returned)\[?$", re.IGNORECASE)
 _NOT_CODES = ("size", "length", "cnt", "count", "pid", "tid", "_id", "line", "num", "peak", "bytes", "time")
 # No border on the left: blanks are gone, and with them the ends of words.
 _TEXT_CODE = re.compile(r"E[EHILK]\d{4}(?!\d)|ERR\d{5}(?!\d)|E39999")
 _INNER = re.compile(r"0x0?(7[0-9a-f]{6})(?![0-9a-f])|=(117[45]\d{5})(?!\d)", re.IGNORECASE)
 _API = re.compile(
-    r"(?<![A-Za-z])(?:[Aa]cl(?:rt|mdlRI)?[A-Z]\w{0,50}?(?=Impl|[^A-Za-z0-9]|execut)"
+    r"(?<![A-Za-z])(?:[Aa]cl(?:rt|mdlRI)?[A-Z]\w{0,50}?(?=Impl|Warpper|Wrapper|[^A-Za-z0-9]|execut)"
     r"|rt[A-Z]\w{0,50}?(?=execut|:))"
 )
 _OLD = re.compile(r"srcloctype=(\d),?dstloctype=(\d),?kind=(\d)", re.IGNORECASE)
@@ -25,7 +28,8 @@ _NEW = re.compile(
 _KIND = re.compile(r"memcpyfailed,kind=(\d)|cnt=\d+,kind=(\d)", re.IGNORECASE)
 _FIELDS = {
     "nbytes": r"(?<![a-z_])(?:cnt|length|size)=(\d+)(?!x)",
-    "device": r"device_?(?:id)?[=\[(](?:chipid:)?(\d+)|opendevice(\d+)|setdevice(\d+)failed|device:(\d+)",
+    "device": r"(?<!_)device_?(?:id)?[=\[(](?:chipid:)?(\d+)|opendevice(\d+)|setdevice(\d+)failed"
+    r"|device:(\d+)",
     "stream": r"stream_?id=(\d+)",
     "task": r"task_id=(\d+)",
     "event": r"event_?id=(\d+)",
@@ -46,15 +50,22 @@ def codes_in(text: str) -> tuple[list[int], list[str]]:
     """aclErrors and the codes of message texts, each once, in order."""
     numbers: dict[int, None] = {}
     for match in _NUMBER.finditer(text):
-        if not match.group(1).lower().endswith(_NOT_CODES):
-            numbers[int(match.group(2))] = None
+        before = _BEFORE.search(text[max(match.start() - 28, 0) : match.start()])
+        if before is not None and not before.group(1).lower().endswith(_NOT_CODES):
+            numbers[int(match.group())] = None
     return list(numbers), list(dict.fromkeys(_TEXT_CODE.findall(text)))
 
 
-def inner_codes(text: str) -> list[str]:
-    """The runtime's inner codes, in hexadecimal also where the log has them in decimal."""
-    found = (match.group(1) or f"{int(match.group(2)):x}" for match in _INNER.finditer(text))
-    return list(dict.fromkeys(f"0x{code.lower()}" for code in found))
+def inner_codes(text: str) -> tuple[list[str], dict[str, str]]:
+    """The runtime's inner codes in hexadecimal, and a map to these from those that the log has in decimal."""
+    codes: dict[str, None] = {}
+    decimals = {}
+    for match in _INNER.finditer(text):
+        code = f"0x{(match.group(1) or f'{int(match.group(2)):x}').lower()}"
+        codes[code] = None
+        if match.group(2):
+            decimals[match.group(2)] = code
+    return list(codes), decimals
 
 
 def apis_in(text: str) -> list[str]:
@@ -73,31 +84,32 @@ def direction_of(text: str) -> str | None:
     return "d2d" if "copy_d2d" in text.lower() else None
 
 
-def locations(text: str) -> str | None:
+def locations(text: str, lang: str = "en") -> str | None:
     """What both addresses were, by the numbering that the message's own wording belongs to."""
-    names = _OLD_NAMES
-    kind = src = dst = -1
+    names, numbering = _OLD_NAMES, "old numbering"
     if (match := _OLD.search(text)) is not None:
         src, dst, kind = (int(part) for part in match.groups())
-        numbering = "1 to 5, releases up to CANN 8.3"
         if 0 in (src, dst):
-            names, numbering = _NEW_NAMES, "0 to 4, CANN 8.5 and later"
+            names, numbering = _NEW_NAMES, "new numbering"
     elif (match := _NEW.search(text)) is not None:
         kind, src, dst = (int(part) for part in match.groups())
-        names, numbering = _NEW_NAMES, "0 to 4, CANN 8.5 and later"
+        names, numbering = _NEW_NAMES, "new numbering"
     else:
         return None
-    found = (names.get(src, f"unknown ({src})"), names.get(dst, f"unknown ({dst})"))
-    said = f"source is {found[0]} memory, destination is {found[1]} memory (numbering {numbering})"
+    shown = [
+        say(lang, names[number]) if number in names else say(lang, "unknown", number=number)
+        for number in (src, dst)
+    ]
+    said = say(lang, "sides", src=shown[0], dst=shown[1], numbering=say(lang, numbering))
     if (wanted := _SIDES.get(kind)) is None:
         return said
     wrong = [
-        f"the {side} should be {want} memory but is {have} memory"
-        for side, want, have in zip(("source", "destination"), wanted, found, strict=True)
-        if want not in have
+        say(lang, "wrong side", side=say(lang, side), want=say(lang, want), have=have)
+        for side, want, number, have in zip(("source", "destination"), wanted, (src, dst), shown, strict=True)
+        if want not in names.get(number, "")
     ]
-    asked = _DIRECTIONS[kind].upper()
-    return f"asked: {asked} (kind={kind}); found: {said}" + ("; " + " and ".join(wrong) if wrong else "")
+    asked = say(lang, "asked", asked=_DIRECTIONS[kind].upper(), kind=kind, said=said)
+    return asked + (say(lang, "semicolon") + say(lang, "and").join(wrong) if wrong else "")
 
 
 def facts_in(text: str) -> dict[str, str]:
