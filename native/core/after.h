@@ -52,7 +52,8 @@ struct npux_after {
     struct npux_request *request;
     struct npux_after *next_due, *prev_due;
     struct npux_note late_note;
-    bool late, told, over;
+    atomic_bool late; /* set before withdrawn */
+    bool told, over;
     bool met;           /* sched->mu */
     const void *source; /* the one stream whose work it waits for, or NULL */
     unsigned n_waits, n_follows;

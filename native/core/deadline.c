@@ -77,7 +77,7 @@ bool npux_deadline_leave_locked(struct npux_engine *e, struct npux_request *requ
     if (after == NULL || after->deadline_ns == 0)
         return false;
     after->over = true;
-    if (!after->late)
+    if (!atomic_load(&after->late))
         unlink_due(&e->deadlines, after);
     return after->told;
 }
@@ -113,7 +113,7 @@ int npux_fail_dropped(const struct npux_op *op, struct npux_err *err)
 {
     const struct npux_after *after = op->request->after;
 
-    if (after != NULL && after->late)
+    if (after != NULL && atomic_load(&after->late))
         return fail_late(op, false, err);
     return npux_fail(err, -ECANCELED, "withdraw", "withdrawn before it was copied");
 }
@@ -144,7 +144,7 @@ static void expire(struct npux_engine *e, struct npux_after *after)
     struct npux_ringer ringer = {0};
 
     unlink_due(&e->deadlines, after);
-    after->late = true;
+    atomic_store(&after->late, true);
     atomic_store(&after->request->withdrawn, true);
     npux_after_ref(after);
     pthread_mutex_unlock(&e->sched.mu);

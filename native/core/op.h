@@ -74,7 +74,6 @@ struct npux_op {
     struct npux_block *pinned; /* direct path: keeps the page-locked host block */
     struct npux_err *err;      /* first failure (sched->mu); read by the layer above after DONE */
     int32_t err_stream;        /* id of the stream it happened on, -1 if none */
-    atomic_bool failed;        /* err is set: chunks not yet issued are dropped */
     uint8_t direction;
     uint8_t path;
     bool fresh;               /* the device block was made for this op: nobody else can use it yet */
@@ -89,6 +88,9 @@ struct npux_op {
     uint64_t n_earlier; /* transfers of its direction before it (sched->mu) */
     atomic_uint n_chunks_left;
     atomic_int issued_on; /* 0, or NPUX_ISSUED_ON more than the id of a stream that has got a part of it */
+    /* err is set: chunks not yet issued are dropped. Not beside what lanes read without a lock: compilers
+     * join reads of neighbours, which a thread sanitizer then takes for a race. */
+    atomic_bool failed;
     struct npux_chunk chunk0;
 };
 
@@ -128,7 +130,7 @@ struct npux_chunk *npux_chunk_new(struct npux_op *op, size_t offset, size_t nbyt
 /* Nobody wants it any more, and nothing of it is in a pack with others. */
 static inline bool npux_op_withdrawn(const struct npux_op *op)
 {
-    return atomic_load_explicit(&op->request->withdrawn, memory_order_relaxed) && op->chunk0.packed == NULL;
+    return atomic_load_explicit(&op->request->withdrawn, memory_order_acquire) && op->chunk0.packed == NULL;
 }
 
 /* The op leads a pack that is still to be staged. */

@@ -43,12 +43,12 @@ static void check_in_flight(void)
     open_rig();
     block = upload_pattern(&rig, 1000, 1);
     CHECK_EQ(sim.hold_engine(0, ACLSIM_D2H), 0);
-    job = start_due(NPUX_D2H, dst, 1000, block, 50000000);
+    job = start_due(NPUX_D2H, dst, 1000, block, 500000000); /* so long that it is issued */
     wait_done(&rig, job);
     CHECK_EQ(job->out[0].status, -ETIME);
     CHECK(says(job, "the device"));
     CHECK(job->told && !job->released);
-    CHECK(job->out[0].acl_code >= 1); /* its age in milliseconds, since submit */
+    CHECK(job->out[0].acl_code >= 1);             /* its age in milliseconds, since submit */
     CHECK_EQ(npux_engine_pending(rig.engine), 1); /* its memory and its place are not free */
     CHECK_EQ(sim.release_engine(0, ACLSIM_D2H), 0);
     wait_released(&rig, job);
@@ -111,7 +111,7 @@ static void check_part_of_a_request(void)
     job = job_new(&rig, 2);
     job_set(job, 0, NPUX_H2D, up, 1000, NULL, 0);
     job_set(job, 1, NPUX_D2H, down, 1000, block, 0);
-    CHECK_EQ(npux_after_new(rig.engine, NULL, 0, NULL, 0, NULL, 0, npux_now_ns() + 100000000,
+    CHECK_EQ(npux_after_new(rig.engine, NULL, 0, NULL, 0, NULL, 0, npux_now_ns() + 1000000000,
                             &job->request->after, &err),
              0);
     CHECK_EQ(job_submit(&rig, job), 0);
@@ -180,7 +180,7 @@ static void check_close(void)
     rig_open(&rig, &opts);
     block = upload_pattern(&rig, 1000, 8);
     CHECK_EQ(sim.hold_engine(0, ACLSIM_D2H), 0);
-    job = start_due(NPUX_D2H, dst, 1000, block, 1000000);
+    job = start_due(NPUX_D2H, dst, 1000, block, 500000000);
     wait_done(&rig, job);
     CHECK(job->told);
     npux_engine_close(rig.engine, 1000000, &report);
