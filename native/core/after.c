@@ -40,7 +40,7 @@ struct recording {
     struct npux_err *err;
 };
 
-static int record_on_control(void *argument)
+static int record_on_foreign(void *argument)
 {
     struct recording *r = argument;
     struct npux_after *after = r->after;
@@ -95,7 +95,7 @@ int npux_after_new(struct npux_engine *e, void *const *streams, unsigned n_strea
         rc = npux_fail(err, -ENOMEM, "calloc", "no host memory for what a transfer waits for");
     if (rc == 0 && n_streams != 0) {
         struct recording r = {after, streams, n_streams, err};
-        rc = npux_control_call(&e->control, record_on_control, &r);
+        rc = npux_control_call(&e->foreign, record_on_foreign, &r);
     }
     npux_engine_leave(e);
     if (rc != 0) {
@@ -418,7 +418,8 @@ static bool lead(struct npux_after_lane *l, const struct npux_after *after, stru
     }
     if (rc == 0) {
         atomic_fetch_add_explicit(&op->n_chunks_left, 1, memory_order_relaxed);
-        npux_lane_run(&l->lane, chunk, &taken);
+        if (!npux_lane_run(&l->lane, chunk, &taken)) /* withdrawn meanwhile, or no memory */
+            npux_lane_drain(&l->lane);
         return !atomic_load(&op->failed);
     }
     npux_engine_fail_op(e, op, l->lane.stream_id, &err);

@@ -10,11 +10,17 @@ enum { N_LOOKED_AT = 8 };
 int npux_befores_init(struct npux_engine *e)
 {
     e->befores = calloc(1, sizeof(*e->befores));
-    return e->befores == NULL ? -ENOMEM : 0;
+    if (e->befores == NULL)
+        return -ENOMEM;
+    pthread_mutex_init(&e->befores->mu, NULL);
+    return 0;
 }
 
 void npux_befores_destroy(struct npux_engine *e)
 {
+    if (e->befores == NULL)
+        return;
+    pthread_mutex_destroy(&e->befores->mu);
     free(e->befores);
     e->befores = NULL;
 }
@@ -56,21 +62,37 @@ static struct npux_before *make(struct npux_engine *e, struct npux_err *err)
 
 static void put(struct npux_engine *e, struct npux_before *before)
 {
+    struct npux_befores *b = e->befores;
+
     before->next_recorded = NULL;
-    if (e->befores->recorded == NULL)
-        e->befores->recorded = before;
+    pthread_mutex_lock(&b->mu);
+    if (b->recorded == NULL)
+        b->recorded = before;
     else
-        e->befores->recorded_tail->next_recorded = before;
-    e->befores->recorded_tail = before;
+        b->recorded_tail->next_recorded = before;
+    b->recorded_tail = before;
+    pthread_mutex_unlock(&b->mu);
+}
+
+static struct npux_before *pop(struct npux_engine *e)
+{
+    struct npux_befores *b = e->befores;
+    struct npux_before *before;
+
+    pthread_mutex_lock(&b->mu);
+    before = b->recorded;
+    if (before != NULL)
+        b->recorded = before->next_recorded;
+    pthread_mutex_unlock(&b->mu);
+    return before;
 }
 
 /* One that may be used again, of the few that were recorded first. */
 static struct npux_before *reuse(struct npux_engine *e)
 {
-    for (int i = 0; i < N_LOOKED_AT && e->befores->recorded != NULL; i++) {
-        struct npux_before *before = e->befores->recorded;
-        e->befores->recorded = before->next_recorded;
-        if (has_passed(e, before))
+    for (int i = 0; i < N_LOOKED_AT; i++) {
+        struct npux_before *before = pop(e);
+        if (before == NULL || has_passed(e, before))
             return before;
         put(e, before);
     }
@@ -146,7 +168,7 @@ static bool hang(struct npux_engine *e, const void *key, struct npux_before *bef
     return request != NULL;
 }
 
-static int order_on_control(void *argument)
+static int order_on_foreign(void *argument)
 {
     struct ordering *o = argument;
     struct npux_engine *e = o->engine;
@@ -187,7 +209,7 @@ int npux_engine_order_before(struct npux_engine *e, const void *key, void *strea
         e->acl->aclrtRecordNotify == NULL || e->acl->aclrtDestroyNotify == NULL)
         rc = npux_fail(err, -ENOTSUP, "order_before", "this ACL library has no notifies");
     else
-        rc = npux_control_call(&e->control, order_on_control, &o);
+        rc = npux_control_call(&e->foreign, order_on_foreign, &o);
     npux_engine_leave(e);
     return rc;
 }

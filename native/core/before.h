@@ -6,8 +6,10 @@
  * several chunks, would let the others go on too soon, and one that is never issued would hold them for
  * ever.)
  *
- * Threads: npux_engine_order_before on a user's thread; everything else on the control thread.
- * Locks:   sched->mu to hang one on a request; none else.
+ * Threads: npux_engine_order_before on a user's thread. Calls on streams of others are made on a thread that
+ * does nothing else (e->foreign), because they wait for a place in a full queue, which may come only when a
+ *          notify is recorded; that is done on the control thread.
+ * Locks:   sched->mu to hang one on a request; befores->mu, a leaf.
  * Owns:    the notifies and the stream on which they are recorded, until close.
  * Invariant: a notify is used again only when the stream that waited for it has gone on, which an event
  * behind the wait says; one with two waiters would let the wrong one go.
@@ -28,17 +30,18 @@ struct npux_before {
     bool used_up;              /* nothing will say when its waiter has passed */
 };
 
-struct npux_befores { /* the control thread's own */
-    aclrtStream stream;
-    struct npux_before *made;
-    struct npux_before *recorded, *recorded_tail; /* may be used again when their waiters have passed */
+struct npux_befores {
+    aclrtStream stream;       /* made by the foreign thread, before anything is recorded on it */
+    struct npux_before *made; /* the foreign thread's */
+    pthread_mutex_t mu;
+    struct npux_before *recorded, *recorded_tail; /* may be used again when their waiters have passed (mu) */
 };
 
 int npux_befores_init(struct npux_engine *e);
 void npux_befores_destroy(struct npux_engine *e);
 
 /* Makes the stream wait for the request with this key; nothing is done when that is over. Blocks while the
- * control thread talks to the runtime, which waits for a place in the stream's queue if that is full.
+ * foreign thread talks to the runtime, which waits for a place in the stream's queue if that is full.
  * -ENOTSUP: this library has no notifies. */
 int npux_engine_order_before(struct npux_engine *e, const void *key, void *stream, struct npux_err *err);
 /* The request that it was hung on is over. */

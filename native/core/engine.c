@@ -222,6 +222,10 @@ int npux_engine_open(const struct npux_engine_opts *opts, struct npux_engine **o
              : 0;
     if (rc == 0 && (rc = npux_control_start(&e->control)) != 0)
         npux_fail(err, rc, "pthread_create", "cannot start the control thread");
+    if (rc == 0 && (rc = npux_control_start(&e->foreign)) != 0) {
+        npux_fail(err, rc, "pthread_create", "cannot start the thread for streams of others");
+        npux_control_stop(&e->control);
+    }
     if (rc != 0) {
         npux_engine_free(e);
         return rc;
@@ -318,8 +322,12 @@ static bool drain(struct npux_engine *e, uint64_t timeout_ns)
     while (s->n_pending > 0)
         if (pthread_cond_timedwait(&s->drained_cv, &s->mu, &deadline) == ETIMEDOUT)
             break;
+    /* All are short but those that wait for a place on a stream of others, which may never come. */
+    deadline = npux_timespec(npux_now_ns() + (timeout_ns > STUCK_JOIN_NS ? timeout_ns : STUCK_JOIN_NS));
     while (atomic_load(&e->n_inside) > 0)
-        pthread_cond_wait(&s->drained_cv, &s->mu);
+        if (pthread_cond_timedwait(&s->drained_cv, &s->mu, &deadline) == ETIMEDOUT)
+            break;
+    e->foreign_stuck = atomic_load(&e->n_inside) > 0;
     drained = s->n_pending == 0;
     if (!drained)
         atomic_store(&e->abandon, true);
@@ -404,11 +412,14 @@ void npux_engine_close(struct npux_engine *e, uint64_t timeout_ns, struct npux_c
         if (!npux_lane_join(&e->lanes[i], deadline_ns) || atomic_load(&e->lanes[i].stuck))
             report->n_stuck++;
     report->n_stuck += npux_afters_join(e, deadline_ns);
+    report->n_stuck += e->foreign_stuck;
     if (!drained) {
         fail_left_over(e);
         report->n_abandoned = abandon_live(e);
     }
     e->leaked = report->n_stuck != 0;
+    if (!e->foreign_stuck)
+        npux_control_stop(&e->foreign);
     npux_control_call(&e->control, close_on_control, &c);
     npux_control_stop(&e->control);
 }

@@ -49,6 +49,7 @@ struct npux_engine {
     aclrtContext context; /* the device's primary context; every thread of ours makes it current */
     struct npux_sched sched;
     struct npux_control control;
+    struct npux_control foreign; /* for calls on streams of others, which may block as long as these like */
     struct npux_arena *device_arena;
     struct npux_arena *pinned_arena;                     /* arrays of the user */
     struct npux_arena *staging_arena[NPUX_N_DIRECTIONS]; /* between pageable memory and the DMA */
@@ -69,6 +70,7 @@ struct npux_engine {
     bool torn_down;                      /* sched->mu: the arenas are going; last_stats stands in for them */
     struct npux_engine_stats last_stats; /* sched->mu */
     struct npux_call sweep;              /* see withdraw.c */
+    bool foreign_stuck;                  /* close found a call on a stream of others that does not return */
     bool leaked;                         /* a thread is stuck in ACL: nothing of this engine may be freed */
 };
 

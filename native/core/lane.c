@@ -33,6 +33,10 @@ static bool stage_for_d2h(struct npux_lane *lane, struct npux_chunk *chunk, bool
         err->status = 0;
         if (holding)
             return false;
+        if (chunk->packed == NULL && npux_op_withdrawn(chunk->op)) {
+            npux_fail_dropped(chunk->op, err);
+            return true;
+        }
         if (atomic_load(&lane->engine->abandon) || atomic_load(&lane->engine->dead)) {
             npux_fail(err, -ESHUTDOWN, "close", "closed while waiting for staging memory");
             return true;
@@ -324,7 +328,7 @@ static struct npux_chunk *drop_withdrawn(struct npux_lane *lane, struct npux_chu
     return batch;
 }
 
-void npux_lane_run(struct npux_lane *lane, struct npux_chunk *batch, const struct npux_batch *taken)
+bool npux_lane_run(struct npux_lane *lane, struct npux_chunk *batch, const struct npux_batch *taken)
 {
     struct npux_sched *s = &lane->engine->sched;
     struct npux_ringer ringer = {0};
@@ -339,13 +343,13 @@ void npux_lane_run(struct npux_lane *lane, struct npux_chunk *batch, const struc
     npux_ringer_flush(&ringer);
     if (batch == NULL) {
         npux_sched_batch_done(s, lane->direction, taken, true);
-        return;
+        return false;
     }
     count_copies(lane, n_issued, 0);
     code = drain_stream(lane, &drained);
     if (!drained) {
         give_up(lane, batch);
-        return;
+        return true;
     }
     npux_sched_batch_done(s, lane->direction, taken, code == ACL_SUCCESS);
     if (code != ACL_SUCCESS) {
@@ -358,6 +362,7 @@ void npux_lane_run(struct npux_lane *lane, struct npux_chunk *batch, const struc
         }
     }
     npux_ringer_flush(&ringer);
+    return true;
 }
 
 int npux_lane_open(struct npux_lane *lane)

@@ -36,8 +36,9 @@ int npux_lane_start(struct npux_lane *lane, struct npux_engine *e, enum npux_dir
                     struct npux_err *err);
 /* On the lane's thread: makes its stream. */
 int npux_lane_open(struct npux_lane *lane);
-/* On the lane's thread: issues a batch, waits for it and settles it; may leave the lane stuck. */
-void npux_lane_run(struct npux_lane *lane, struct npux_chunk *batch, const struct npux_batch *taken);
+/* On the lane's thread: issues a batch, waits for it and settles it; may leave the lane stuck. False: nothing
+ * of it was issued, so that nothing was waited for. */
+bool npux_lane_run(struct npux_lane *lane, struct npux_chunk *batch, const struct npux_batch *taken);
 /* On the lane's thread: waits until its stream is empty, or leaves the lane stuck. */
 void npux_lane_drain(struct npux_lane *lane);
 /* Waits for the thread, until deadline_ns unless that is 0. False: it is still inside an ACL call. */

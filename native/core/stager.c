@@ -37,8 +37,8 @@ static void starve(struct npux_engine *e, uint64_t seen, struct npux_ringer *rin
 }
 
 /* A staging block, waiting for one to come back if the cap is reached. */
-static int get_stage(struct npux_engine *e, size_t nbytes, struct npux_block **stage, struct npux_err *err,
-                     struct npux_ringer *ringer)
+static int get_stage(struct npux_engine *e, const struct npux_op *op, size_t nbytes,
+                     struct npux_block **stage, struct npux_err *err, struct npux_ringer *ringer)
 {
     struct npux_arena *arena = e->staging_arena[NPUX_H2D];
 
@@ -49,6 +49,8 @@ static int get_stage(struct npux_engine *e, size_t nbytes, struct npux_block **s
             return rc;
         if (atomic_load(&e->abandon) || atomic_load(&e->dead))
             return npux_fail(err, -ESHUTDOWN, "close", "closed while waiting for staging memory");
+        if (npux_op_withdrawn(op))
+            return npux_fail_dropped(op, err);
         starve(e, seen, ringer);
     }
 }
@@ -79,7 +81,7 @@ static struct npux_chunk *get_chunk(struct npux_engine *e, struct npux_op *op, s
     struct npux_block *stage;
     struct npux_chunk *chunk;
 
-    if (get_stage(e, nbytes, &stage, err, ringer) != 0)
+    if (get_stage(e, op, nbytes, &stage, err, ringer) != 0)
         return NULL;
     chunk = npux_chunk_new(op, offset, nbytes);
     if (chunk != NULL) {
@@ -99,6 +101,7 @@ static void stage_chunk(struct npux_engine *e, struct npux_op *op, struct npux_r
     bool is_last = cut(e, op, &offset, &nbytes);
     struct npux_err err;
     struct npux_chunk *chunk = get_chunk(e, op, offset, nbytes, &err, ringer);
+    bool wanted;
 
     if (chunk != NULL) {
         npux_host_read(&op->host, offset, chunk->stage->address, nbytes);
@@ -106,8 +109,15 @@ static void stage_chunk(struct npux_engine *e, struct npux_op *op, struct npux_r
         if (atomic_fetch_sub_explicit(&op->n_unfilled, nbytes, memory_order_acq_rel) == nbytes)
             npux_engine_captured(op, ringer);
         pthread_mutex_lock(&e->sched.mu);
-        npux_sched_push_ready_locked(&e->sched, NPUX_H2D, chunk);
+        wanted = !npux_op_withdrawn(op); /* a sweep may have passed already */
+        if (wanted)
+            npux_sched_push_ready_locked(&e->sched, NPUX_H2D, chunk);
         pthread_mutex_unlock(&e->sched.mu);
+        if (!wanted) {
+            npux_fail_dropped(op, &err);
+            npux_engine_fail_op(e, op, -1, &err);
+            npux_engine_retire_chunk(e, chunk, ringer);
+        }
     } else {
         npux_engine_fail_op(e, op, -1, &err);
         npux_engine_retire(e, op, ringer);
@@ -127,7 +137,7 @@ static void stage_pack(struct npux_engine *e, struct npux_op *leader, struct npu
         npux_engine_unpack(e, leader);
         return;
     }
-    if (get_stage(e, nbytes, &stage, &err, ringer) != 0) {
+    if (get_stage(e, leader, nbytes, &stage, &err, ringer) != 0) {
         npux_block_unref(device);
         give_up(e, leader, &err, ringer);
         return;

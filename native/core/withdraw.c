@@ -4,7 +4,8 @@
  * Whoever takes an op or a chunk of it up drops it: a stager, a lane, an op that is admitted. So that memory
  * and places in the window come back also while nobody takes anything up, the control thread sweeps the
  * queues, once for many withdrawals. Small arrays that are packed with others go with them. An op of which
- * nothing was dropped ends as if it had not been withdrawn.
+ * nothing was dropped ends as if it had not been withdrawn. One that waits for earlier transfers keeps its
+ * place until they are over.
  */
 #include <errno.h>
 
@@ -36,6 +37,8 @@ void npux_engine_sweep(struct npux_engine *e)
         npux_engine_retire_chunk(e, chunk, &ringer);
     }
     npux_ringer_flush(&ringer);
+    npux_arena_wake(e->staging_arena[NPUX_H2D]); /* those that wait for memory for something withdrawn */
+    npux_arena_wake(e->staging_arena[NPUX_D2H]);
 }
 
 static int sweep_on_control(void *argument)

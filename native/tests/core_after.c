@@ -206,12 +206,130 @@ static void check_lost_device(void)
     free(host);
 }
 
+/* The request is withdrawn when its wait is on the lane's stream already: nothing is copied, and the next
+ * that this lane does comes only when the stream is empty again. */
+static aclError (*real_wait)(aclrtStream, aclrtEvent);
+static const struct job *withdrawn;
+static struct rig shared;
+
+static aclError wait_and_withdraw(aclrtStream stream, aclrtEvent event)
+{
+    const struct job *job = withdrawn;
+
+    withdrawn = NULL;
+    if (job != NULL)
+        npux_engine_withdraw(shared.engine, job);
+    return real_wait(stream, event);
+}
+
+static void check_withdrawn_behind_its_wait(void)
+{
+    struct npux_engine_opts opts = default_opts();
+    struct npux_acl *acl;
+    struct foreign f;
+    struct job *job;
+    struct npux_err err;
+    char host[1000];
+
+    rig_open(&shared, &opts);
+    acl = acl_table(shared.engine);
+    foreign_open(&f, &shared, 1000, 2);
+    real_wait = acl->aclrtStreamWaitEvent;
+    acl->aclrtStreamWaitEvent = wait_and_withdraw;
+    CHECK_EQ(sim.hold_engine(0, ACLSIM_H2D), 0);
+    foreign_copy(&f, NPUX_H2D);
+    job = job_new(&shared, 1);
+    job_set(job, 0, NPUX_D2H, host, 1000, f.block, 0);
+    withdrawn = job;
+    CHECK_EQ(npux_after_new(shared.engine, &f.stream, 1, NULL, 0, NULL, 0, 0, &job->request->after, &err), 0);
+    CHECK_EQ(job_submit(&shared, job), 0);
+    UNTIL(sim.call_count("aclrtSynchronizeStreamWithTimeout", 0) > 0 && sim.pending_tasks(0) >= 3);
+    CHECK(!job->done); /* the wait is on the stream: the copy, the record, the wait */
+    CHECK_EQ(sim.release_engine(0, ACLSIM_H2D), 0);
+    finish(&shared, job, -ECANCELED);
+    acl->aclrtStreamWaitEvent = real_wait;
+    finish(&shared, start_after(&shared, &f, NPUX_D2H, host, NULL), 0);
+    CHECK_EQ(memcmp(host, f.pinned, 1000), 0);
+    foreign_close(&f);
+    rig_close(&shared);
+}
+
+/* The queue of the other stream is full, and goes on only when the transfer that it waits for is over. */
+static void *fill_up(void *argument)
+{
+    const struct foreign *f = argument;
+    aclrtEvent event;
+
+    CHECK_EQ(f->acl->aclrtSetCurrentContext(shared.engine->context), 0);
+    CHECK_EQ(f->acl->aclrtCreateEventWithFlag(&event, ACL_EVENT_SYNC), 0);
+    for (int i = 0; i < 20000; i++)
+        CHECK_EQ(f->acl->aclrtRecordEvent(event, f->stream), 0);
+    CHECK_EQ(f->acl->aclrtSynchronizeEvent(event), 0);
+    CHECK_EQ(f->acl->aclrtDestroyEvent(event), 0);
+    return NULL;
+}
+
+struct late_order {
+    const struct foreign *f;
+    const struct job *job;
+};
+
+static void *order_late(void *argument)
+{
+    const struct late_order *o = argument;
+    struct npux_err err;
+
+    CHECK_EQ(npux_engine_order_before(shared.engine, o->job, o->f->stream, &err), 0);
+    return NULL;
+}
+
+static void check_full_stream(void)
+{
+    struct npux_engine_opts opts = default_opts();
+    struct foreign f;
+    struct job *first, *second;
+    struct late_order order;
+    struct npux_err err;
+    pthread_t filler, orderer;
+    int64_t n_waits, before, after;
+    char host[2][1000] = {{0}};
+
+    rig_open(&shared, &opts);
+    foreign_open(&f, &shared, 1000, 2);
+    CHECK_EQ(sim.hold_engine(0, ACLSIM_H2D), 0);
+    first = start_h2d(&shared, host[0], 1000, NULL);
+    second = start_h2d(&shared, host[1], 1000, NULL);
+    CHECK_EQ(npux_engine_order_before(shared.engine, first, f.stream, &err), 0);
+    n_waits = sim.call_count("aclrtWaitAndResetNotify", 0);
+    CHECK_EQ(pthread_create(&filler, NULL, fill_up, &f), 0);
+    do { /* until it blocks */
+        uint64_t until = npux_now_ns() + 20000000;
+        before = sim.call_count("aclrtRecordEvent", 0);
+        UNTIL(sched_yield() == 0 && npux_now_ns() > until);
+        after = sim.call_count("aclrtRecordEvent", 0);
+    } while (after != before || sim.pending_tasks(0) < 1000);
+    order = (struct late_order){&f, second};
+    CHECK_EQ(pthread_create(&orderer, NULL, order_late, &order), 0);
+    UNTIL(sim.call_count("aclrtWaitAndResetNotify", 0) > n_waits);
+    npux_engine_withdraw(shared.engine, second); /* is not held up either */
+    CHECK_EQ(sim.release_engine(0, ACLSIM_H2D), 0);
+    CHECK_EQ(pthread_join(filler, NULL), 0);
+    CHECK_EQ(pthread_join(orderer, NULL), 0);
+    finish(&shared, first, 0);
+    wait_done(&shared, second);
+    job_free(second);
+    foreign_close(&f);
+    rig_close(&shared);
+}
+
 int main(void)
 {
     sim_load();
     CHECK_EQ(sim.set_device_count(1), 0);
     check_used_twice();
     check_pipelines();
+    check_withdrawn_behind_its_wait();
+    check_full_stream();
     check_lost_device();
     return 0;
 }
