@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 GIB = 1 << 30
 HOME = "/usr/local/Ascend/cann"
 LIBRARY = f"{HOME}/lib64/libacl_rt.so"
-GROUP = "/sys/fs/cgroup/work"
+GROUP = "/sys/fs/cgroup/pod"
 PCI = "/sys/bus/pci/devices"
 KEY = {"chip": "Ascend910B3", "version": "9.1.0", "cpu": "Kunpeng-920", "numa_node": 0}
 PROFILE = (
@@ -37,7 +37,7 @@ _FILES = {
     f"{HOME}/share/info/runtime/version.info": "Version=9.1.0.1.230\nversion_dir=cann\n",
     "/proc/meminfo": "MemTotal: 100 kB\nMemAvailable:   67108864 kB\nHugePages_Total:    8\n"
     "Hugepagesize:       2048 kB\n",
-    "/proc/self/cgroup": "0::/work/job\n",
+    "/proc/self/cgroup": "0::/pod/job\n",
     "/proc/self/mountinfo": "22 1 0:1 / / rw - ext4 /dev/sda rw\n"
     "30 22 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n",
     "/proc/self/status": "Name:\tpython\nCpus_allowed_list:\t0-3\nMems_allowed_list:\t0-1\n",
