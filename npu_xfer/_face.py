@@ -18,6 +18,7 @@ from npu_xfer._buffers import (
 from npu_xfer._engine import Core
 from npu_xfer._settings import settings as environment_settings
 from npu_xfer._settings import whole_number
+from npu_xfer._why import Pending, pending_rows
 from npu_xfer.device_array import ArrayOnDevice
 from npu_xfer.errors import BatchError, ClosedError, InvalidTransfer, XferError
 
@@ -160,6 +161,10 @@ class Face(Generic[A]):
     def stats(self) -> Stats:
         """A frozen snapshot of counters and memory; after close, the last one."""
         return self._opened().stats()
+
+    def pending(self, most: int = 1000) -> list[Pending]:
+        """What is under way and what each array waits for, the oldest first; at most `most` of them."""
+        return pending_rows(self._opened().native, most)
 
     def __repr__(self) -> str:
         if self._core is None:

@@ -32,6 +32,7 @@ FLOORS = {
     "_tuning": 3,
     "doctor": 4,
     "acl": 4,
+    "_why": 2,
     "_buffers": 2,
     "transfer": 3,
     "device_array": 3,

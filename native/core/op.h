@@ -65,6 +65,7 @@ struct npux_op {
     atomic_bool failed;        /* err is set: chunks not yet issued are dropped */
     uint8_t direction;
     uint8_t path;
+    uint8_t stage;            /* report.c only (sched->mu) */
     bool fresh;               /* the device block was made for this op: nobody else can use it yet */
     bool on_block;            /* order.h: counted on the device block */
     bool on_host;             /* order.h: in the tree of host writers */
@@ -94,6 +95,7 @@ struct npux_request {
     atomic_bool withdrawn; /* what is not issued is to be dropped, see withdraw.c */
     bool abandoned; /* DONE was sent although a copy may still run: never freed, see npux_engine_close */
     uint32_t n_ops;
+    uint64_t submitted_ns;         /* npux_coarse_ns */
     void *user;                    /* the layer above: its handle */
     const void *key;               /* set before submit, or NULL: how others name it, see after.h */
     struct npux_after *after;      /* set before submit, or NULL: what it waits for; a reference */
