@@ -7,7 +7,9 @@ package loads no ACL library and makes no runtime call.
 from __future__ import annotations
 
 from npu_xfer import _built  # noqa: F401  (first: its error says what is wrong)
+from npu_xfer._dump import dump, dump_on_signal
 from npu_xfer._types import Direction, LaneStats, LibraryInfo, Priority, RawEvent, Stats
+from npu_xfer._why import Pending
 from npu_xfer.blocking import BlockingDeviceArray, BlockingScheduler, BlockingTransfer
 from npu_xfer.device_array import DeviceArray
 from npu_xfer.errors import (
@@ -48,6 +50,7 @@ __all__ = [
     "LaneStats",
     "LibraryError",
     "LibraryInfo",
+    "Pending",
     "Priority",
     "RawEvent",
     "ResourceError",
@@ -63,4 +66,6 @@ __all__ = [
     "WouldBlock",
     "XferError",
     "__version__",
+    "dump",
+    "dump_on_signal",
 ]

@@ -281,6 +281,11 @@ _open_cores: weakref.WeakSet[Core] = weakref.WeakSet()
 _said_simulated = False
 
 
+def open_cores() -> list[Core]:
+    """The engines of this process that are open."""
+    return list(_open_cores)
+
+
 def _say_simulated(core: Core) -> None:
     """Once a process, and only when nobody asked for the simulator by name."""
     global _said_simulated

@@ -22,6 +22,7 @@ from npu_xfer._engine import Core, extents_of
 from npu_xfer._lent import Lent, Region, region_of
 from npu_xfer._settings import settings as environment_settings
 from npu_xfer._settings import whole_number
+from npu_xfer._why import Pending, pending_rows
 from npu_xfer.device_array import ArrayOnDevice
 from npu_xfer.errors import BatchError, ClosedError, InvalidTransfer, TransferTimeout, XferError
 
@@ -38,6 +39,7 @@ __all__ = ["Face"]
 
 H2D, D2H = 0, 1
 CLOSE_TIMEOUT_S = 60.0
+_MOST_OF_ONE = 10_000
 
 A = TypeVar("A", bound=ArrayOnDevice)
 ScalarT = TypeVar("ScalarT", bound="np.generic")
@@ -255,6 +257,14 @@ class Face(Generic[A]):
     def stats(self) -> Stats:
         """A frozen snapshot of counters and memory; after close, the last one."""
         return self._opened().stats()
+
+    def pending(self, most: int = 1000) -> list[Pending]:
+        """What is under way and what each array waits for, the oldest first; at most `most` of them."""
+        return pending_rows(self._opened().native, most)
+
+    def why(self, transfer: Handle[Any]) -> list[Pending]:
+        """What the arrays of a transfer wait for, one entry each; empty when it is over."""
+        return pending_rows(self._opened().native, _MOST_OF_ONE, transfer._ticket())
 
     def __repr__(self) -> str:
         if self._core is None:

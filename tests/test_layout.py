@@ -35,6 +35,8 @@ FLOORS = {
     "_foreign": 2,
     "_lent": 3,
     "_buffers": 3,
+    "_why": 2,
+    "_dump": 5,
     "transfer": 3,
     "device_array": 3,
     "_batch": 3,

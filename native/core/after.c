@@ -446,6 +446,8 @@ static void run(struct npux_after_lane *l, struct npux_after *after, struct npux
     pthread_mutex_lock(&e->sched.mu);
     after->met = ok;
     after->queued = false;
+    if (ok)
+        op->planned = nbytes;
     if (ok || e->sched.stop || e->dead) { /* go on, or are refused */
         others = after->ops;
         after->ops = NULL;
@@ -454,7 +456,6 @@ static void run(struct npux_after_lane *l, struct npux_after *after, struct npux
     }
     pthread_mutex_unlock(&e->sched.mu);
     if (ok && nbytes < op->host.nbytes) {
-        op->planned = nbytes;
         npux_engine_start_op(e, op, &ringer);
     } else {
         npux_engine_retire(e, op, &ringer);

@@ -90,12 +90,12 @@ bool npux_deadline_told(const struct npux_request *request)
 /* What an op waits for (sched->mu held). */
 static const char *obstacle(const struct npux_op *op)
 {
-    if (atomic_load_explicit(&op->issued_on, memory_order_relaxed) != 0)
-        return "the device, which has a copy of it";
     if (op->n_blockers != 0)
         return "earlier transfers: on the same memory, or those that it was to follow";
     if (op->request->after->n_waits != 0 && !op->request->after->met)
         return "the streams or events that it was to follow";
+    if (atomic_load_explicit(&op->issued_on, memory_order_relaxed) != 0)
+        return "the device, which has a part of it";
     return "its turn";
 }
 

@@ -91,6 +91,7 @@ struct npux_op {
     /* err is set: chunks not yet issued are dropped. Not beside what lanes read without a lock: compilers
      * join reads of neighbours, which a thread sanitizer then takes for a race. */
     atomic_bool failed;
+    uint8_t stage; /* report.c only (sched->mu) */
     struct npux_chunk chunk0;
 };
 
@@ -110,6 +111,7 @@ struct npux_request {
     atomic_bool withdrawn; /* what is not issued is to be dropped, see withdraw.c */
     bool abandoned; /* DONE was sent although a copy may still run: never freed, see npux_engine_close */
     uint32_t n_ops;
+    uint64_t submitted_ns;         /* npux_coarse_ns */
     void *user;                    /* the layer above: its handle */
     const void *key;               /* set before submit, or NULL: how others name it, see after.h */
     struct npux_after *after;      /* set before submit, or NULL: what it waits for; a reference */

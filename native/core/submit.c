@@ -327,6 +327,7 @@ static int admit(struct npux_engine *e, struct npux_request *request, struct pla
 
     for (uint32_t i = 0; i < request->n_ops; i++)
         nbytes += request->ops[i].host.nbytes;
+    request->submitted_ns = npux_coarse_ns();
     pthread_mutex_lock(&e->sched.mu);
     rc = refuse_locked(e, err);
     if (rc == 0 && is_window_full(e, request, nbytes))

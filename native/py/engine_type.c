@@ -344,6 +344,13 @@ static PyObject *engine_withdraw(PyObject *object, PyObject *handle)
     Py_RETURN_NONE;
 }
 
+static PyObject *engine_report(PyObject *object, PyObject *args)
+{
+    struct npux_engine *e = engine_get(object);
+
+    return e == NULL ? NULL : npux_py_report(e, args);
+}
+
 static PyObject *engine_order_before(PyObject *object, PyObject *args)
 {
     struct npux_engine *e = engine_get(object);
@@ -535,6 +542,8 @@ static PyMethodDef methods[] = {
      "CLOCK_MONOTONIC, or 0."},
     {"withdraw", engine_withdraw, METH_O,
      "withdraw(handle)\n\nDrops what is not issued of that request; nothing if it is over."},
+    {"report", engine_report, METH_VARARGS,
+     "report(most, handle) -> tuple[int, list]\n\nWhat is pending, oldest first; None: of every request."},
     {"order_before", engine_order_before, METH_VARARGS,
      "order_before(handle, stream) -> bool\n\nThe stream waits for that request. False: this library "
      "cannot."},

@@ -82,4 +82,7 @@ void npux_py_request_free(struct npux_py_request *pr);
 /* Lets go of the exports of sources that were captured into staging memory. */
 void npux_py_release_captured(struct npux_request *request);
 
+/* What is pending, see core/report.h; args: most rows, handle or None. */
+PyObject *npux_py_report(struct npux_engine *e, PyObject *args);
+
 #endif

@@ -1,5 +1,5 @@
 /* core_withdraw.c - requests that are withdrawn at every step of their way. */
-#include "core/after.h"
+#include "core/report.h"
 
 #include "tests/engine_fixture.h"
 
@@ -180,10 +180,15 @@ static atomic_bool is_over;
 
 static void *withdraw_wildly(void *keys)
 {
+    struct npux_report_row rows[16];
     uint64_t rng = 77;
 
-    while (!atomic_load(&is_over))
+    while (!atomic_load(&is_over)) {
+        size_t n = npux_engine_report(rig.engine, NULL, rows, 16);
+        for (size_t i = 0; i < n && i < 16; i++)
+            CHECK(rows[i].nbytes >= 1 && rows[i].nbytes <= MIB && rows[i].stage < NPUX_AT_END);
         npux_engine_withdraw(rig.engine, ((void **)keys)[rng_below(&rng, 64)]);
+    }
     return NULL;
 }
 
