@@ -75,7 +75,7 @@ static void check_queued(void)
     for (size_t i = 0; i < N; i++)
         before[i] = start_h2d(&rig, src + i * 256 * KIB, 256 * KIB, NULL);
     UNTIL(sim.pending_tasks(0) >= 2);
-    late = start_due(NPUX_H2D, small, 1000, NULL, 20000000);
+    late = start_due(NPUX_H2D, small, 1000, NULL, 500000000); /* so long that no thread has it */
     wait_done(&rig, late);
     CHECK_EQ(late->out[0].status, -ETIME);
     CHECK(!late->told && says(late, "its turn"));
